@@ -1,0 +1,39 @@
+"""Where the command line writes: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def result_console() -> Console:
+    """A rich console for results (stdout)."""
+    from rich.console import Console
+
+    return Console()
+
+
+def status_console() -> Console:
+    """A rich console for progress and remarks (stderr)."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def note(message: str) -> None:
+    """One plain line on stderr."""
+    print(message, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def print_line(text: str = "") -> None:
+    """One plain line on stdout, flushed at once."""
+    print(text, flush=True)  # noqa: T201
+
+
+def print_json(value: Any) -> None:
+    """A result as indented JSON on stdout."""
+    print_line(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,104 @@
+"""Entry point of `cotrans`: registers the commands and turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from typing import Any
+
+import typer
+
+from cotrans_cli.commands import demo
+from cotrans_cli.console import note, print_line
+from pipelines import __version__
+from pipelines.errors import CotransError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+
+app = typer.Typer(
+    name="cotrans",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Continual transformers for audio and video: one token in, one exact prediction out.",
+    epilog="Results go to stdout, everything else to stderr. Exit codes: 2 usage, 3 input, 4 configuration, "
+    "5 checkpoint, 6 missing dependency or weights, 130 interrupted.",
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        print_line(f"cotrans {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+    debug: bool = typer.Option(False, "--debug", help="Show a traceback when something fails."),
+) -> None:
+    if debug:
+        os.environ["COTRANS_DEBUG"] = "1"
+
+
+app.command("demo")(demo.demo)
+
+# Click's base class for wrong options and arguments; typer ships its own copy of click or uses the package,
+# depending on its version, and exports only this subclass.
+_ClickUsageError: type[Any] = typer.BadParameter.__bases__[0]
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line and return its exit code."""
+    if "COTRANS_DEBUG" not in os.environ and "--debug" in arguments:
+        os.environ["COTRANS_DEBUG"] = "1"
+    try:
+        result = app(args=arguments, prog_name="cotrans", standalone_mode=False)
+    except CotransError as error:
+        return _fail(str(error), error.exit_code)
+    except _ClickUsageError as error:
+        message = error.format_message().replace("\n", " ")
+        return _fail(f"{message}{_suggestion(message)} (see 'cotrans --help')", 2)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output (head, less) went away: nothing is wrong, and nobody is listening.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if _debugging():
+            raise
+        return _fail(f"{type(error).__name__}: {error} (a bug: --debug shows where)".replace("\n", " "), 1)
+    return result if isinstance(result, int) else 0
+
+
+def _debugging() -> bool:
+    return os.environ.get("COTRANS_DEBUG", "") not in ("", "0")
+
+
+def _fail(message: str, exit_code: int) -> int:
+    if _debugging() and sys.exc_info()[0] is not None:
+        import traceback
+
+        traceback.print_exc()
+    note(f"cotrans: error: {message}")
+    return exit_code
+
+
+def _suggestion(message: str) -> str:
+    """The nearest command name when click says that a command does not exist."""
+    if "No such command" not in message or "Did you mean" in message:
+        return ""
+    wanted = message.split("'")[1]
+    names = [command.name or "" for command in app.registered_commands]
+    names += [group.name or "" for group in app.registered_groups]
+    nearest = difflib.get_close_matches(wanted, names, n=1)
+    return f" Did you mean '{nearest[0]}'?" if nearest else ""

@@ -1,0 +1,1 @@
+"""Datasets: clips, features, labels and splits."""

@@ -1,0 +1,1 @@
+"""Metrics and the protocols that papers score by."""

@@ -1,0 +1,1 @@
+"""Media decoding, streaming feature extractors and feature files."""

@@ -1,0 +1,80 @@
+"""What a feature stream is: the specification that goes into feature files and checkpoints.
+
+A stream may join several extractors on one clock (`resnet50+vggish`): `parts` in order of concatenation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from pipelines.errors import ConfigurationError
+
+Kind = Literal["audio", "video"]
+# causal: a row at time t has seen only the past. centre: the window is centred on t. start: it begins at t (paper).
+Align = Literal["causal", "centre", "start"]
+Option = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class ExtractorSpec:
+    """One extractor as configured: enough to build it again and to get the same numbers."""
+
+    name: str  # as on the command line: "vggish", "resnet50", "onnx:model.onnx"
+    kind: Kind
+    width: int  # numbers per row
+    window: float  # seconds of media that one row has seen (one frame: 0.0)
+    options: Mapping[str, Option] = field(default_factory=dict)  # e.g. {"output": "embedding"}
+    weights: str | None = None  # sha256 of the weight file; "random" with --random-weights; None: needs none
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """A stream of rows: row i stands for media time `row_time(i)`."""
+
+    parts: tuple[ExtractorSpec, ...]
+    hop: float  # seconds between rows
+    align: Align = "causal"
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ConfigurationError("a feature specification needs at least one extractor")
+        if not self.hop > 0:
+            raise ConfigurationError(f"the hop between feature rows must be positive, not {self.hop}")
+        if self.align not in get_args(Align):
+            raise ConfigurationError(f"unknown alignment '{self.align}': choose from {', '.join(get_args(Align))}")
+
+    @property
+    def name(self) -> str:
+        return "+".join(part.name for part in self.parts)
+
+    @property
+    def width(self) -> int:
+        return sum(part.width for part in self.parts)
+
+    @property
+    def rate(self) -> float:
+        """Rows per second."""
+        return 1.0 / self.hop
+
+    def row_time(self, index: int) -> float:
+        """Media time in seconds of row `index`: causal rows stand at the end of their hop, others at its start."""
+        return (index + 1) * self.hop if self.align == "causal" else index * self.hop
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            "parts": [{**asdict(part), "options": dict(part.options)} for part in self.parts],
+            "hop": self.hop,
+            "align": self.align,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> FeatureSpec:
+        """The inverse of `to_dict`; unknown or missing keys are errors."""
+        try:
+            parts = tuple(ExtractorSpec(**part) for part in value["parts"])
+            return cls(parts=parts, **{key: item for key, item in value.items() if key != "parts"})
+        except (TypeError, KeyError) as error:
+            raise ConfigurationError(f"not a feature specification: {error}") from error

@@ -1,0 +1,1 @@
+"""What things cost: operation counts, memory and plots of them."""

@@ -1,0 +1,1 @@
+"""Live prediction: sources, pacing, the stream session and sinks."""

@@ -1,0 +1,1 @@
+"""Recipes, losses and the training loop."""

@@ -1,0 +1,30 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_configure() -> None:
+    # Two test processes share two cores.
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def golden_dir() -> Path:
+    """Reference numbers that ship with the tests."""
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder of real data beside the checkout; tests that need it skip where it is absent."""
+    path = Path(__file__).resolve().parents[2] / "shared"
+    if not path.is_dir():
+        pytest.skip("../shared is not here")
+    return path

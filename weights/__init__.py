@@ -1,0 +1,1 @@
+"""The registry of known weights and the checkpoints that ship with cotrans."""
