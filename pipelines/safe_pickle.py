@@ -105,17 +105,9 @@ _RAW = (bytes, bytearray, str)
 _SHARED_BELOW = 1024  # bytes: short strings are shared between values, so the memo must keep them
 # Instructions whose decoded argument is the value itself.
 _NUMBERS = ("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT")
-_TEXTS = (
-    "STRING",
-    "BINSTRING",
-    "SHORT_BINSTRING",
-    "UNICODE",
-    "SHORT_BINUNICODE",
-    "BINUNICODE",
-    "BINUNICODE8",
-)
-_BYTES = ("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8")
-_LITERALS = frozenset((*_NUMBERS, *_TEXTS, *_LONG_TEXTS, *_BYTES))
+_TEXTS = ("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE")
+_BYTES = ("BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8")
+_LITERALS = frozenset((*_NUMBERS, *_TEXTS, *_BYTES))
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
 _EMPTY: dict[str, Callable[[], Any]] = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set}
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
