@@ -1,0 +1,71 @@
+"""What training and evaluation see of every dataset, whatever its files look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pipelines.datasets.item import Item
+from pipelines.errors import InputError
+
+# clips: one label for each recording. frames: labels for every row of the feature stream.
+Kind = Literal["clips", "frames"]
+SPLITS = ("train", "validation", "test")
+# Rows by which features and labels of one recording may differ in length; the longer is trimmed. Feature
+# rates and codecs round differently at the end of a file; a larger difference means that the two do not
+# belong together.
+TRIM = 10
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Items with their splits, classes and what is to be left out of loss and score."""
+
+    name: str
+    kind: Kind
+    root: Path
+    class_names: tuple[str, ...]
+    items: tuple[Item, ...]
+    hop: float | None = None  # seconds between rows of feature files and targets, where the layout fixes it
+    background: int | None = None  # the class of frames in which nothing happens; not scored
+    ignored: tuple[int, ...] = ()  # frames of these classes are left out of loss and score (ambiguous)
+    multi_label: bool = False  # a frame may have several labels at once
+    trim: int = TRIM
+    problems: tuple[str, ...] = ()  # what was left out and why, one line each
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that have items, in the order train, validation, test."""
+        present = {item.split for item in self.items}
+        return tuple(split for split in SPLITS if split in present)
+
+    def split(self, name: str) -> tuple[Item, ...]:
+        """The items of one split; an unknown or empty one is an error that says what there is."""
+        chosen = tuple(item for item in self.items if item.split == name)
+        if not chosen:
+            there = ", ".join(f"{split} ({len(self._of(split))})" for split in self.splits) or "none at all"
+            hint = f"; {self.problems[0]}" if self.problems else ""
+            raise InputError(
+                f"dataset {self.name}: the split '{name}' has no items; there are: {there}{hint}"
+            )
+        return chosen
+
+    def _of(self, split: str) -> list[Item]:
+        return [item for item in self.items if item.split == split]
+
+    @property
+    def scored_classes(self) -> tuple[int, ...]:
+        """Class indices that a score is a mean over: neither background nor ignored."""
+        left_out = {*self.ignored, self.background}
+        return tuple(index for index in range(len(self.class_names)) if index not in left_out)
+
+    def with_items(self, items: Iterable[Item], *problems: str, hop: float | None = None) -> Dataset:
+        """The same dataset with other items, further problems and, once features are known, their hop."""
+        return replace(
+            self,
+            items=tuple(items),
+            problems=(*self.problems, *problems),
+            hop=self.hop if hop is None else hop,
+        )

@@ -1,0 +1,79 @@
+"""Opening a dataset by its name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.errors import InputError, UsageError
+
+# Name on the command line -> module with `open(root, **options) -> Dataset` and the text `OBTAIN`.
+MODULES = {
+    "gtzan": "pipelines.datasets.gtzan",
+    "thumos14": "pipelines.datasets.thumos14",
+    "tvseries": "pipelines.datasets.tvseries",
+    "folder": "pipelines.datasets.folder",
+    "digits": "pipelines.datasets.digit_streams",
+}
+ROOT_VARIABLE = "COTRANS_DATA"  # the folder that holds datasets, or one dataset
+
+
+def open_dataset(name: str, root: Path | None = None, **options: Any) -> Dataset:
+    """The dataset `name` in folder `root`.
+
+    Without `root`, the environment variable COTRANS_DATA names it, or the folder that contains a folder
+    `name`. Options that are None are left at their defaults; an option that the dataset does not have is an
+    error.
+    """
+    module = _module(name)
+    opener: Callable[..., Dataset] = module.open
+    given = {key: value for key, value in options.items() if value is not None}
+    known = [key for key in inspect.signature(opener).parameters if key != "root"]
+    for key in given:
+        if key not in known:
+            flags = ", ".join(_flag(option) for option in known)
+            raise UsageError(f"dataset {name} has no option {_flag(key)}; it has {flags}")
+    return opener(resolve_root(name, root), **given)
+
+
+def dataset_options(name: str) -> dict[str, Any]:
+    """The options of a dataset and their defaults."""
+    parameters = inspect.signature(_module(name).open).parameters
+    return {key: parameter.default for key, parameter in parameters.items() if key != "root"}
+
+
+def resolve_root(name: str, root: Path | None) -> Path:
+    """The folder of a dataset; when it is not there, an error says what belongs there and how to get it."""
+    obtain: str = _module(name).OBTAIN
+    if root is None:
+        variable = os.environ.get(ROOT_VARIABLE)
+        if not variable:
+            raise InputError(
+                f"dataset {name}: give its folder with --root (or set {ROOT_VARIABLE}). {obtain}"
+            )
+        root = Path(variable)
+        root = root / name if (root / name).is_dir() else root
+    root = root.expanduser()
+    if not root.exists():
+        raise InputError(f"dataset {name}: the folder {root} does not exist. {obtain}")
+    if not root.is_dir():
+        raise InputError(f"dataset {name}: {root} is a file, not a folder. {obtain}")
+    return root
+
+
+def _module(name: str) -> Any:
+    if name not in MODULES:
+        nearest = difflib.get_close_matches(name, MODULES, n=1)
+        hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
+        raise UsageError(f"unknown dataset '{name}': choose from {', '.join(MODULES)}.{hint}")
+    return importlib.import_module(MODULES[name])
+
+
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")

@@ -1,0 +1,76 @@
+"""Dividing items between training, validation and test: seeded, and stable when files come or go."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+
+from pipelines.errors import UsageError
+
+
+def draw(seed: int, name: str) -> float:
+    """A number in [0, 1) that depends on the seed and the name alone, on every machine."""
+    digest = hashlib.sha256(f"{seed}:{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def ranked(names: Iterable[str], seed: int) -> list[str]:
+    """The names in a seeded random order that does not depend on the order in which they came."""
+    return sorted(names, key=lambda name: (draw(seed, name), name))
+
+
+def exact_fractions(names: Sequence[str], seed: int, validation: float, test: float) -> dict[str, str]:
+    """A split for every name, with round(fraction × number) of them in validation and in test."""
+    check_fractions(validation, test)
+    order = ranked(names, seed)
+    tests = round(test * len(order))
+    validations = round(validation * len(order))
+    return {
+        name: "test" if rank < tests else "validation" if rank < tests + validations else "train"
+        for rank, name in enumerate(order)
+    }
+
+
+def stable_fractions(
+    groups: Sequence[tuple[str, str]], seed: int, validation: float, test: float = 0.0
+) -> dict[str, str]:
+    """A split for every (name, class): each name is drawn on its own, so that new files do not move old ones.
+
+    A class with at least two names of which none was drawn for validation gives its first in the draw, so
+    that small datasets have something to validate on in every class.
+    """
+    check_fractions(validation, test)
+    chosen: dict[str, str] = {}
+    members: dict[str, list[str]] = {}
+    for name, label in groups:
+        number = draw(seed, name)
+        chosen[name] = "test" if number < test else "validation" if number < test + validation else "train"
+        members.setdefault(label, []).append(name)
+    if validation > 0:
+        for names in members.values():
+            training = [name for name in ranked(set(names), seed) if chosen[name] == "train"]
+            if len(training) > 1 and not any(chosen[name] == "validation" for name in names):
+                chosen[training[0]] = "validation"
+    return chosen
+
+
+def group_of(name: str, pattern: str | None) -> str | None:
+    """The group of a name: the first bracket of the pattern, or all that it matches; no match is an error."""
+    if pattern is None:
+        return None
+    try:
+        found = re.search(pattern, name)
+    except re.error as error:
+        raise UsageError(f"--group '{pattern}' is not a regular expression: {error}") from error
+    if found is None:
+        raise UsageError(f"--group '{pattern}' does not match '{name}'")
+    return found.group(1) if found.re.groups else found.group(0)
+
+
+def check_fractions(validation: float, test: float = 0.0) -> None:
+    """Fractions must be at least 0, and leave something to train on."""
+    if not (0 <= validation < 1 and 0 <= test < 1 and validation + test < 1):
+        raise UsageError(
+            f"validation ({validation:g}) and test ({test:g}) fractions must be at least 0 and together below 1"
+        )
