@@ -1,0 +1,146 @@
+"""Confidence intervals by drawing recordings with replacement: frames of one recording are not
+independent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import ConfigurationError
+from pipelines.evaluation.metrics import Bools, Floats, Integers, check_scores, mean_of_present
+
+LEVEL = 0.95
+_CHUNK = 1 << 21  # numbers per intermediate array: 16 MB
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A percentile interval."""
+
+    low: float
+    high: float
+    level: float
+    replicates: int
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """One class, sorted from the highest score, cut after each group of equal scores that holds a positive.
+
+    The cuts are where precision is read off; frames after the last one count only as negatives.
+    """
+
+    pieces: int
+    piece: Integers  # (frames up to the last cut,) number of the piece that a frame is in, ascending
+    unit: Integers  # the same: the recording that it is of
+    positive: Bools  # the same
+    positives: NDArray[np.int64]  # (recordings,) positive frames of each
+    negatives: NDArray[np.int64]  # (recordings,)
+
+
+def draw(units: int, replicates: int, seed: int) -> NDArray[np.int64]:
+    """How often each of `units` recordings is drawn, (replicates, units)."""
+    if units < 1 or replicates < 1:
+        raise ConfigurationError(f"a bootstrap needs recordings and replicates, not {units} and {replicates}")
+    generator = np.random.default_rng(seed)
+    return generator.multinomial(units, np.full(units, 1.0 / units), size=replicates)
+
+
+def mean_interval(values: Floats, replicates: int, seed: int = 0) -> Interval:
+    """Interval of the mean of one value per recording, (recordings,): accuracy from zeros and ones."""
+    weights = draw(len(values), replicates, seed)
+    return _percentiles(weights @ values.astype(np.float64) / len(values))
+
+
+def precision_intervals(
+    scores: Floats, positives: Bools, video: Integers, replicates: int, seed: int = 0
+) -> tuple[Interval, Interval]:
+    """Intervals of mAP and mcAP. scores, positives: (frames, classes); video: (frames,).
+
+    Frames are sorted once; a replicate only weighs them. A class that a replicate has no positive of is left
+    out of that replicate's mean, as in the score itself.
+    """
+    check_scores(scores, positives)
+    _, unit = np.unique(video, return_inverse=True)
+    units = int(unit.max()) + 1
+    weights = draw(units, replicates, seed)
+    ap = np.full((replicates, scores.shape[1]), np.nan)
+    cap = np.full((replicates, scores.shape[1]), np.nan)
+    for column in range(scores.shape[1]):
+        if positives[:, column].any():
+            ranking = _rank(scores[:, column], positives[:, column], unit, units)
+            ap[:, column], cap[:, column] = _weighted(ranking, weights.T.astype(np.float64))
+    return (
+        _percentiles(np.array([mean_of_present(row) for row in ap])),
+        _percentiles(np.array([mean_of_present(row) for row in cap])),
+    )
+
+
+def _rank(scores: Floats, positive: Bools, unit: Integers, units: int) -> _Ranking:
+    scores = np.ascontiguousarray(scores)
+    order = np.argsort(scores)[::-1]  # the order within ties does not matter: they are cut as one
+    ranked, truth = scores[order], positive[order]
+    # One past each group of equal scores; compared rather than subtracted, since scores may be infinite.
+    ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]) + 1, len(ranked))
+    hits = np.add.reduceat(truth.astype(np.int64), np.append(0, ends[:-1]))
+    ends = ends[hits > 0]
+    return _Ranking(
+        pieces=len(ends),
+        piece=np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0)),
+        unit=unit[order][: ends[-1]],
+        positive=truth[: ends[-1]],
+        positives=np.bincount(unit[positive], minlength=units),
+        negatives=np.bincount(unit[~positive], minlength=units),
+    )
+
+
+def _weighted(
+    ranking: _Ranking, weights: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """AP and calibrated AP, (replicates,), when recording i counts weights[i] (replicates,) times.
+
+    Frames are counted per piece and recording; the counts of all replicates are then one matrix product.
+    """
+    units, replicates = weights.shape
+    total = ranking.positives @ weights
+    # The weight of a class, negatives / positives; without negatives any value does, since precision is 1.
+    lift = np.divide(ranking.negatives @ weights, total, out=np.ones(replicates), where=total > 0)
+    lift[lift == 0] = 1.0
+    true = np.zeros(replicates)
+    both = np.zeros(replicates)
+    ap = np.zeros(replicates)
+    cap = np.zeros(replicates)
+    rows = max(1, _CHUNK // max(units, replicates))
+    for begin in range(0, ranking.pieces, rows):
+        count = min(rows, ranking.pieces - begin)
+        gains = _piece_counts(ranking, begin, count, units, positives_only=True) @ weights
+        running_true = true + np.cumsum(gains, axis=0)
+        running_both = both + np.cumsum(_piece_counts(ranking, begin, count, units) @ weights, axis=0)
+        true, both = running_true[-1], running_both[-1]
+        # 0/0 only where nothing was drawn so far, and there the gain is zero too.
+        false = running_both - running_true
+        ap += (gains * running_true / np.maximum(running_both, 1)).sum(axis=0)
+        lifted = running_true * lift
+        cap += (gains * lifted / np.where(running_both > 0, lifted + false, 1)).sum(axis=0)
+    drawn = np.where(total > 0, total, np.nan)
+    return ap / drawn, cap / drawn
+
+
+def _piece_counts(
+    ranking: _Ranking, begin: int, count: int, units: int, positives_only: bool = False
+) -> NDArray[np.float64]:
+    """Frames of each recording in the pieces begin … begin + count − 1, (count, recordings)."""
+    first, last = np.searchsorted(ranking.piece, [begin, begin + count])
+    piece, unit = ranking.piece[first:last] - begin, ranking.unit[first:last]
+    if positives_only:
+        piece, unit = piece[ranking.positive[first:last]], unit[ranking.positive[first:last]]
+    return np.bincount(piece * units + unit, minlength=count * units).reshape(count, units).astype(np.float64)
+
+
+def _percentiles(values: NDArray[np.float64]) -> Interval:
+    tail = (1.0 - LEVEL) / 2.0 * 100.0
+    low, high = np.nanpercentile(values, [tail, 100.0 - tail])
+    return Interval(low=float(low), high=float(high), level=LEVEL, replicates=len(values))
