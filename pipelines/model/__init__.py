@@ -1,1 +1,8 @@
 """What the continual transformer is made of: configuration, state, attention, blocks, encoder, classifier."""
+
+from pipelines.model.config import ModelConfig
+from pipelines.model.encoder import ContinualEncoder
+from pipelines.model.state import StreamState
+from pipelines.model.transformer import ContinualTransformer, Prediction
+
+__all__ = ["ContinualEncoder", "ContinualTransformer", "ModelConfig", "Prediction", "StreamState"]

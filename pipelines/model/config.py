@@ -1,0 +1,201 @@
+"""The configuration of a model: frozen, checked when it is made, and the same after a round trip to JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from pipelines.errors import ConfigurationError
+
+Activation = Literal["relu", "gelu"]
+Norm = Literal["post", "pre"]
+Positional = Literal["none", "static", "recycling"]
+Encoding = Literal["learned", "cyclic"]
+Stacking = Literal["exact", "deep"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "activation": get_args(Activation),
+    "norm": get_args(Norm),
+    "positional": get_args(Positional),
+    "encoding": get_args(Encoding),
+    "stacking": get_args(Stacking),
+}
+_AT_LEAST_ONE = ("input_width", "width", "heads", "feed_forward", "blocks", "window", "classes")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a continual transformer is made of. The defaults are those of the paper's continual models."""
+
+    input_width: int  # numbers per token at the input
+    width: int  # d, numbers per token inside
+    heads: int  # h, heads of width d / h
+    feed_forward: int  # hidden width of the feed-forward part
+    blocks: int  # b
+    window: int  # n, tokens that an output has seen
+    classes: int
+
+    activation: Activation = "relu"
+    norm: Norm = "post"
+    in_projection_bias: bool = False
+    out_projection_bias: bool = False
+    final_norm: bool = True
+    dropout: float = 0.0  # in training only
+    # none; static: position in the window; recycling: index in the stream, modulo the number of entries
+    positional: Positional = "recycling"
+    encoding: Encoding = "learned"
+    # Entries of the positional table; None: 2n - 1 when recycling, otherwise one for each token of the window and
+    # one for a class token that enters at block 1.
+    positions: int | None = None
+    class_token_block: int | None = None  # 1 … b: the block that the class token enters at
+    # exact: equals the regular encoder on the window. deep: every block attends with its newest token only.
+    stacking: Stacking = "exact"
+    lag: int = 0  # the output is that of the token `lag` steps ago
+    attention_rows: int | None = None  # rows of attention computed at once by the regular model; None: all
+    # OadTR's decoder, which anticipates `decoder_queries` coming frames; 0 blocks: none
+    decoder_blocks: int = 0
+    decoder_queries: int = 0
+    decoder_heads: int = 0
+    decoder_feed_forward: int = 0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check_type(field.name, getattr(self, field.name), str(field.type))
+        for name in _AT_LEAST_ONE:
+            if getattr(self, name) < 1:
+                raise ConfigurationError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigurationError(
+                    f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'"
+                )
+        if self.width % self.heads:
+            raise ConfigurationError(f"width {self.width} is not divisible by heads {self.heads}")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ConfigurationError(f"dropout must be in [0, 1), not {self.dropout}")
+        if self.attention_rows is not None and self.attention_rows < 1:
+            raise ConfigurationError(f"attention_rows must be at least 1, not {self.attention_rows}")
+        self._check_positions()
+        self._check_class_token()
+        self._check_lag()
+        self._check_decoder()
+
+    def _check_positions(self) -> None:
+        if self.encoding == "cyclic" and self.positional != "recycling":
+            raise ConfigurationError("the cyclic encoding is a recycling one: set positional to recycling")
+        if self.positions is None:
+            return
+        if self.positional == "none":
+            raise ConfigurationError(f"positions is {self.positions}, but positional is none")
+        if self.positional == "recycling" and self.positions < self.window:
+            raise ConfigurationError(
+                f"a recycling encoding needs at least {self.window} positions (the window), not {self.positions}"
+            )
+        if self.positional == "static" and self.positions not in (self.window, self.window + 1):
+            raise ConfigurationError(
+                f"a static encoding has {self.window} or {self.window + 1} positions (the window, and one for a "
+                f"class token), not {self.positions}"
+            )
+
+    def _check_class_token(self) -> None:
+        block = self.class_token_block
+        if block is None:
+            return
+        if not 1 <= block <= self.blocks:
+            raise ConfigurationError(
+                f"class_token_block must be 1 to {self.blocks} (the blocks), not {block}"
+            )
+        if self.stacking == "deep" and block != self.blocks:
+            raise ConfigurationError(
+                f"in a deep stack the class token enters at the last block ({self.blocks}), not at {block}"
+            )
+
+    def _check_lag(self) -> None:
+        if not 0 <= self.lag < self.window:
+            raise ConfigurationError(
+                f"lag must be 0 to {self.window - 1} (less than the window), not {self.lag}"
+            )
+        if self.lag and self.class_token_block is not None:
+            raise ConfigurationError("lag is about a token's own output; a class token has none to wait for")
+
+    def _check_decoder(self) -> None:
+        sizes = (self.decoder_queries, self.decoder_heads, self.decoder_feed_forward)
+        if self.decoder_blocks == 0 and any(sizes):
+            raise ConfigurationError("decoder sizes are set, but decoder_blocks is 0")
+        if self.decoder_blocks < 0 or (self.decoder_blocks and min(sizes) < 1):
+            raise ConfigurationError(
+                "a decoder needs blocks, queries, heads and feed_forward of at least 1 each"
+            )
+        if self.decoder_blocks and self.width % self.decoder_heads:
+            raise ConfigurationError(
+                f"width {self.width} is not divisible by decoder_heads {self.decoder_heads}"
+            )
+        if self.decoder_blocks and self.stacking == "deep":
+            raise ConfigurationError(
+                "a decoder reads all rows of the window; a deep stack has only the newest"
+            )
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    @property
+    def position_count(self) -> int:
+        """Entries of the positional table."""
+        if self.positional == "none":
+            return 0
+        if self.positions is not None:
+            return self.positions
+        if self.positional == "recycling":
+            return 2 * self.window - 1
+        return self.window + (1 if self.class_token_block == 1 else 0)
+
+    @property
+    def single_output(self) -> bool:
+        """Whether every block attends with its newest token only, so that chunks are one banded pass."""
+        return (self.stacking == "deep" or self.blocks == 1) and not self.decoder_blocks
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> ModelConfig:
+        """The inverse of `to_dict`; unknown and missing keys are errors."""
+        names = {field.name for field in fields(cls)}
+        unknown = sorted(set(value) - names)
+        if unknown:
+            raise ConfigurationError(
+                f"unknown model configuration key{'s' * (len(unknown) > 1)}: {', '.join(unknown)}"
+            )
+        try:
+            return cls(**value)
+        except TypeError as error:
+            raise ConfigurationError(f"incomplete model configuration: {error}") from error
+
+    @classmethod
+    def from_json(cls, text: str) -> ModelConfig:
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ConfigurationError(f"the model configuration is not JSON: {error}") from error
+        if not isinstance(value, dict):
+            raise ConfigurationError("the model configuration is not a JSON object")
+        return cls.from_dict(value)
+
+
+def _check_type(name: str, value: object, annotation: str) -> None:
+    """Refuse 1.5 blocks and "yes" for a switch: JSON and TOML files are written by hand."""
+    optional = annotation.endswith("| None")
+    base = annotation.removesuffix("| None").strip()
+    if optional and value is None:
+        return
+    wanted: tuple[type, ...] = {"int": (int,), "float": (float, int), "bool": (bool,)}.get(base, (str,))
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+        raise ConfigurationError(
+            f"{name} must be {base if base in ('int', 'float', 'bool') else 'text'}, not {value!r}"
+        )

@@ -1,0 +1,281 @@
+"""The stack of blocks: as a regular encoder on a window, and continually, one token or one chunk at a time.
+
+exact stacking: block 1 is retroactive (or folded, with static positions), blocks 2 … b - 1 are regular, and the last
+computes one row only; a single block is single-output. deep stacking: every block is single-output.
+Rows stay in ring order all the way: nothing after the positional encoding depends on order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor, nn
+
+from pipelines.errors import ConfigurationError, InputError
+from pipelines.model import folding
+from pipelines.model.block import Block
+from pipelines.model.config import ModelConfig
+from pipelines.model.positional import PositionalEncoding
+from pipelines.model.ring import Cursor, cursor_for
+from pipelines.model.state import (
+    BlockState,
+    FoldedState,
+    FoldedTables,
+    RetroactiveState,
+    SingleOutputState,
+    StreamState,
+)
+
+# Tokens per banded pass: bounds the memory of `steps` on long recordings.
+CHUNK = 2048
+
+
+class Rows(NamedTuple):
+    """All rows of the window after some block."""
+
+    rows: Tensor  # (B, m, d)
+    lead: int  # rows at the front that belong to the class token: 0 or 1
+
+
+class ContinualEncoder(nn.Module):
+    """Positional encoding, class token and blocks: tokens of width d in, rows of width d out."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        # An output may lag behind its input only once: in the last block.
+        lags = [0] * (config.blocks - 1) + [config.lag]
+        self.blocks = nn.ModuleList(Block(config, lag) for lag in lags)
+        self.positions = None if config.positional == "none" else PositionalEncoding(config)
+        self.class_token = None
+        if config.class_token_block is not None:
+            self.class_token = nn.Parameter(torch.zeros(config.width))
+            nn.init.normal_(self.class_token, std=0.02)
+        # Whether the last block computes all rows (a decoder reads them) or one.
+        self.all_rows = config.decoder_blocks > 0
+
+    # ---- the regular encoder -------------------------------------------------------------------------------
+
+    def forward(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
+        """The regular encoder on a window: (B, T, d) to (B, T, d), or (B, 1 + T, d) with the class token's row first.
+
+        start: index in the stream of the window's first token, one for all or one for each row (B,). A deep stack
+        takes any T and returns, for each token, its single-output row (B, T, d).
+        """
+        if self.config.stacking == "deep":
+            return self.steps(tokens, self.initial_state(tokens.shape[0], start))[0]
+        if not 1 <= tokens.shape[1] <= self.config.window:
+            raise InputError(f"a window has 1 to {self.config.window} tokens, not {tokens.shape[1]}")
+        rows = tokens
+        if self.positions is not None:
+            rows = rows + self.positions.window(tokens.shape[1], start, tokens.shape[0])
+        for index, block in enumerate(self._blocks(), start=1):
+            if index == self.config.class_token_block:
+                rows = torch.cat([self._class_row(index).expand(rows.shape[0], 1, -1), rows], dim=1)
+            rows = block(rows)
+        return rows
+
+    def newest(self, rows: Tensor) -> Tensor:
+        """The row (B, d) that a prediction is made from, out of what `forward` returns."""
+        if self.class_token is not None and self.config.stacking == "exact":
+            return rows[:, 0]
+        if self.config.stacking == "deep":
+            return rows[:, -1]
+        return rows[:, max(rows.shape[1] - 1 - self.config.lag, 0)]
+
+    # ---- continual inference -------------------------------------------------------------------------------
+
+    def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
+        """The state of `batch_size` streams before their first token.
+
+        start: index of that token for recycling encodings (training starts anywhere), one for all or (B,).
+        """
+        if batch_size < 1:
+            raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
+        device = self._blocks()[0].in_projection.weight.device
+        offset = torch.as_tensor(start, dtype=torch.long, device=device).expand(batch_size).clone()
+        tables = self._folded_tables() if self._folded else None
+        states = tuple(self._block_state(index, batch_size) for index in range(1, self.config.blocks + 1))
+        return StreamState(torch.zeros_like(offset), offset, states, tables)
+
+    def step(
+        self, token: Tensor, state: StreamState, active: Tensor | None = None
+    ) -> tuple[Tensor, StreamState]:
+        """One token (B, d) in, one row (B, d) out. `state` is left as it is.
+
+        active: (B,) bool; rows that are not active keep their state, and their output means nothing.
+        """
+        return self.step_(token, state.clone(), active)
+
+    def step_(
+        self, token: Tensor, state: StreamState, active: Tensor | None = None
+    ) -> tuple[Tensor, StreamState]:
+        """`step` for a caller who owns `state`: its rings are written in place."""
+        cursor = cursor_for(state.position, self.config.window, active)
+        if self.all_rows or not self._single_output:
+            rows, state = self._step_rows(token, state, cursor)
+            if self.all_rows:
+                output = self._output_row(rows, cursor)
+            else:
+                output = self._last_block(rows, cursor)
+        else:
+            output, state = self._step_single(token, state, cursor)
+        return output, self._advanced(state, active)
+
+    def step_rows_(
+        self, token: Tensor, state: StreamState, active: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None, StreamState]:
+        """`step_` for a model with a decoder: the output row (B, d), all rows (B, m, d), and which of them are there."""
+        cursor = cursor_for(state.position, self.config.window, active)
+        rows, state = self._step_rows(token, state, cursor)
+        return (
+            self._output_row(rows, cursor),
+            rows.rows,
+            cursor.mask(rows.lead),
+            self._advanced(state, active),
+        )
+
+    def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
+        """T tokens (B, T, d) in, T rows (B, T, d) out: the same as T steps. `state` is left as it is.
+
+        For single-output stacks this is one banded pass per 2,048 tokens, with gradients.
+        """
+        if not tokens.shape[1]:
+            return tokens, state
+        if not self._single_output or self._folded or self.all_rows:
+            outputs = []
+            state = state.clone()
+            for token in tokens.unbind(1):
+                output, state = self.step_(token, state)
+                outputs.append(output)
+            return torch.stack(outputs, dim=1), state
+        parts = []
+        for part in tokens.split(CHUNK, dim=1):
+            rows, state = self._chunk(part, state)
+            parts.append(rows)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1), state
+
+    # ---- how the parts are put together --------------------------------------------------------------------
+
+    @property
+    def _single_output(self) -> bool:
+        return self.config.stacking == "deep" or self.config.blocks == 1
+
+    @property
+    def _folded(self) -> bool:
+        """Whether block 1 takes static positions, whose keys change at every step."""
+        return self.config.positional == "static"
+
+    def _blocks(self) -> list[Block]:
+        return cast("list[Block]", list(self.blocks))
+
+    def _class_row(self, index: int) -> Tensor:
+        """The class token (d,) as it enters block `index`: a static table's last entry is its position."""
+        token = cast(Tensor, self.class_token)
+        if index == 1 and self._folded and self.positions is not None:
+            if self.config.position_count > self.config.window:
+                return token + self.positions.table[-1]
+        return token
+
+    def _class_token_at(self, index: int) -> Tensor | None:
+        return self._class_row(index) if index == self.config.class_token_block else None
+
+    def _folded_tables(self) -> FoldedTables:
+        positions = cast(PositionalEncoding, self.positions).table[: self.config.window]
+        return folding.tables(self._blocks()[0], positions, self._class_token_at(1))
+
+    def _block_state(self, index: int, batch_size: int) -> BlockState:
+        block = self._blocks()[index - 1]
+        if index == 1 and self._folded:
+            return folding.empty_state(block, batch_size, all_rows=not self._single_output or self.all_rows)
+        if self._single_output and not self.all_rows:
+            return block.single_output_state(batch_size, self._class_token_at(index))
+        if index == 1:
+            return block.retroactive_state(batch_size, self._class_token_at(index))
+        return None
+
+    def _advanced(self, state: StreamState, active: Tensor | None) -> StreamState:
+        moved = state.position + (1 if active is None else active.to(state.position.dtype))
+        return state._replace(position=moved)
+
+    def _positioned(self, token: Tensor, state: StreamState) -> Tensor:
+        """A token (B, d) with its recycling encoding, which it keeps as long as it lives."""
+        if self.positions is None or self._folded:
+            return token
+        return token + self.positions.at(state.position + state.offset)
+
+    def _step_single(self, token: Tensor, state: StreamState, cursor: Cursor) -> tuple[Tensor, StreamState]:
+        row = self._positioned(token, state)
+        states: list[BlockState] = []
+        for index, (block, block_state) in enumerate(zip(self._blocks(), state.blocks, strict=True), start=1):
+            if isinstance(block_state, FoldedState):
+                row = self._folded_row(row, block, block_state, cast(FoldedTables, state.tables), cursor)
+            else:
+                single = cast(SingleOutputState, block_state)
+                row, block_state = block.step_single(row, single, cursor, self._class_token_at(index))
+            states.append(block_state)
+        return row, state._replace(blocks=tuple(states))
+
+    def _folded_row(
+        self, token: Tensor, block: Block, state: FoldedState, tables: FoldedTables, cursor: Cursor
+    ) -> Tensor:
+        """One output row (B, d) of a folded first block."""
+        folding.take_in(block, token, state, cursor)
+        rows = folding.rows(state, tables, cursor)
+        _, key, value = folding.projections(block, state, tables, cursor, rows)
+        lead = tables.class_row.shape[1]
+        row = self._output_row(Rows(rows, lead), cursor)
+        return block.finish_one(row, key, value, cursor.mask(lead))
+
+    def _step_rows(self, token: Tensor, state: StreamState, cursor: Cursor) -> tuple[Rows, StreamState]:
+        """All blocks but the last (or all, for a decoder) on all rows."""
+        blocks = self._blocks()
+        first = state.blocks[0]
+        lead = 1 if self.config.class_token_block == 1 else 0
+        rows: Tensor
+        if isinstance(first, FoldedState):
+            tables = cast(FoldedTables, state.tables)
+            folding.take_in(blocks[0], token, first, cursor)
+            present = folding.rows(first, tables, cursor)
+            query, key, value = folding.projections(blocks[0], first, tables, cursor, present)
+            rows = blocks[0].attend_rows(present, (cast(Tensor, query), key, value), cursor.mask(lead))
+        else:
+            token = self._positioned(token, state)
+            rows, first = blocks[0].step_retroactive(token, cast(RetroactiveState, first), cursor, lead)
+        last = len(blocks) if self.all_rows else len(blocks) - 1
+        for index in range(2, last + 1):
+            rows, lead = self._with_class_token(rows, lead, index)
+            rows = blocks[index - 1](rows, cursor.mask(lead))
+        return Rows(rows, lead), state._replace(blocks=(first, *state.blocks[1:]))
+
+    def _with_class_token(self, rows: Tensor, lead: int, index: int) -> tuple[Tensor, int]:
+        if index != self.config.class_token_block or lead:
+            return rows, lead
+        return torch.cat([self._class_row(index).expand(rows.shape[0], 1, -1), rows], dim=1), 1
+
+    def _output_row(self, rows: Rows, cursor: Cursor) -> Tensor:
+        """The row (B, d) that a prediction is made from."""
+        if self.class_token is not None:
+            return rows.rows[:, 0]
+        return cursor.row(rows.rows, self.config.lag).squeeze(1)
+
+    def _last_block(self, rows: Rows, cursor: Cursor) -> Tensor:
+        """One row (B, d) of the last block of an exact stack of two or more."""
+        tokens, lead = self._with_class_token(rows.rows, rows.lead, self.config.blocks)
+        rows = Rows(tokens, lead)
+        return self._blocks()[-1].newest(tokens, self._output_row(rows, cursor), cursor.mask(lead))
+
+    def _chunk(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
+        """One banded pass through single-output blocks."""
+        length = tokens.shape[1]
+        rows = tokens
+        if self.positions is not None:
+            steps = torch.arange(length, device=tokens.device)
+            rows = rows + self.positions.at((state.position + state.offset).unsqueeze(1) + steps)
+        states: list[BlockState] = []
+        for index, (block, block_state) in enumerate(zip(self._blocks(), state.blocks, strict=True), start=1):
+            single = cast(SingleOutputState, block_state)
+            rows, single = block.steps_single(rows, single, state.position, self._class_token_at(index))
+            states.append(single)
+        return rows, state._replace(blocks=tuple(states), position=state.position + length)

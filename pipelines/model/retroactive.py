@@ -1,0 +1,180 @@
+"""Retroactive attention: all rows of the window, brought up to date by each token in O(nd).
+
+A row is Σ exp(s_j - m) v_j / Σ exp(s_j - m) over the window. A new token adds its term to every row, and the token
+that leaves takes its own away. Written like that it is not safe: exponents overflow, and a row that loses the key
+which dominated it is left with the rounding error of what was taken away. Here instead
+
+- m is a running maximum per row, so that no exponent is above 0;
+- sums are kept in float64, scores and values included (a term must be taken away as it was added);
+- every row carries a bound of its own error, relative to what is left in it; a row whose bound grows too large is
+  computed anew. That is rare, and a row lives for only n steps in any case.
+
+Values carry two more columns, 1 and the largest magnitude in the value, so that one update keeps the weighted sum,
+the row's mass and its value mass, which errors are measured against.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pipelines.model.ring import Cursor, RowCursor
+from pipelines.model.state import RetroactiveState
+
+UNIT = 2.0**-53  # unit roundoff of float64
+# Largest bound of the relative error that a row may have before it is computed anew.
+TOLERANCE = {
+    torch.float32: 2.0**-26,
+    torch.float64: 2.0**-40,
+    torch.float16: 2.0**-16,
+    torch.bfloat16: 2.0**-13,
+}
+# With more rows to compute anew than this share, it is cheaper to compute all of them.
+ALL_ROWS_SHARE = 0.25
+
+
+def empty_state(batch_size: int, heads: int, slots: int, width: int, like: Tensor) -> RetroactiveState:
+    """A state without tokens for heads of `width`, on the device of `like`."""
+
+    def zeros(columns: int) -> Tensor:
+        return torch.zeros(batch_size, heads, slots, columns, dtype=torch.float64, device=like.device)
+
+    return RetroactiveState(
+        token=like.new_zeros(batch_size, slots, heads * width),
+        query=zeros(width),
+        query_size=zeros(1),
+        key=zeros(width),
+        value=zeros(width + 2),
+        sums=zeros(width + 2),
+        reference=zeros(1),
+        error=zeros(2),
+    )
+
+
+def extended(value: Tensor) -> Tensor:
+    """Values (…, w) as float64 with the columns 1 and largest magnitude: (…, w + 2)."""
+    value = value.double()
+    return torch.cat([value, torch.ones_like(value[..., :1]), value.abs().amax(-1, keepdim=True)], dim=-1)
+
+
+def update(
+    state: RetroactiveState, query: Tensor, key: Tensor, value: Tensor, cursor: Cursor, lead: int
+) -> tuple[Tensor, RetroactiveState]:
+    """Take in one token: its query (scaled), key and value are (B, h, w).
+
+    Returns the attention output of all occupied slots (B, h, slots, w) and the state, whose rings are written in
+    place. `lead` slots at the front belong to a class token.
+    """
+    tolerance = TOLERANCE[query.dtype]
+    query, key, new_value = query.double(), key.double(), extended(value)
+    old_key, old_value = cursor.read(state.key, lead).clone(), cursor.read(state.value, lead).clone()
+    cursor.write(state.query, query, lead)
+    cursor.write(state.query_size, torch.linalg.vector_norm(query, dim=-1, keepdim=True), lead)
+    cursor.write(state.key, key, lead)
+    cursor.write(state.value, new_value, lead)
+
+    mask = cursor.mask(lead)
+    queries, keys, values = (cursor.occupied(ring, lead) for ring in (state.query, state.key, state.value))
+    if torch.compiler.is_compiling():
+        # A traced graph cannot branch on how many rows are bad.
+        sums, reference, error = compute_rows(queries, keys, values, mask)
+    else:
+        sums, reference, error = _updated(state, cursor, lead, key, new_value, old_key, old_value)
+        bad = _bad_rows(sums, error, tolerance)
+        # The newest token's own row starts here; it is computed like a bad one.
+        fresh = compute_rows(query.unsqueeze(2), keys, values, mask)
+        for ring, row in zip((sums, reference, error), fresh, strict=True):
+            cursor.write(ring, row.squeeze(2), lead)
+        cursor.write(bad, bad.new_zeros(bad.shape[:2] + (1,)), lead)
+        if bool(bad.any()):
+            sums, reference, error = _recomputed(bad, (sums, reference, error), queries, keys, values, mask)
+    width = query.shape[-1]
+    output = sums[..., :width] / sums[..., width : width + 1]
+    return output, _kept(state, sums, reference, error, cursor)
+
+
+def _updated(
+    state: RetroactiveState,
+    cursor: Cursor,
+    lead: int,
+    key: Tensor,
+    value: Tensor,
+    old_key: Tensor,
+    old_value: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums, reference and error of every occupied slot with the new token in and the old one out."""
+    queries, sizes, sums, reference, error = (
+        cursor.occupied(ring, lead)
+        for ring in (state.query, state.query_size, state.sums, state.reference, state.error)
+    )
+    full = cursor.full
+    scores = torch.matmul(queries, torch.stack([key, old_key], dim=-1))  # (B, h, slots, 2)
+    score, old_score = scores.split(1, dim=-1)
+    raised = torch.maximum(reference, score)
+    shrink = torch.exp(reference - raised)
+    weight = torch.exp(score - raised)
+    # Before the window is full, nothing leaves.
+    old_weight = torch.exp(torch.minimum(old_score - raised, torch.zeros_like(raised)))
+    old_weight = old_weight * full
+    changes = torch.cat([weight, -old_weight], dim=-1)  # (B, h, slots, 2)
+    width = queries.shape[-1]
+    grown = sums[..., width:] * shrink + weight * value[:, :, None, width:]
+    new_sums = sums * shrink + torch.matmul(changes, torch.stack([value, old_value], dim=2))
+    # The score of the leaving key was computed once when it was added and once now, in another order of summation.
+    mismatch = UNIT * (4 + width * sizes * torch.linalg.vector_norm(old_key, dim=-1)[:, :, None, None])
+    new_error = error * shrink + 2 * UNIT * grown + mismatch * old_weight * old_value[:, :, None, width:]
+    return new_sums, raised, new_error
+
+
+def _bad_rows(sums: Tensor, error: Tensor, tolerance: float) -> Tensor:
+    """(B, h, slots, 1), true where the error bound is too large for what is left in the row."""
+    return ~(error <= tolerance * sums[..., -2:]).all(-1, keepdim=True)
+
+
+def compute_rows(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Sums (…, m, w + 2), reference (…, m, 1) and error (…, m, 2) from scratch for queries (…, m, w)."""
+    scores = torch.matmul(query, key.transpose(-2, -1))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    reference = scores.amax(-1, keepdim=True)
+    sums = torch.matmul(torch.exp(scores - reference), value)
+    return sums, reference, 4 * UNIT * sums[..., -2:]
+
+
+Rows = tuple[Tensor, Tensor, Tensor]
+
+
+def _recomputed(
+    bad: Tensor, rows: Rows, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+) -> Rows:
+    """`rows` with the bad ones computed anew."""
+    batch, head, slot, _ = bad.nonzero(as_tuple=True)
+    if len(batch) > ALL_ROWS_SHARE * bad.numel():
+        return compute_rows(queries, keys, values, mask)
+    anew = compute_rows(
+        queries[batch, head, slot].unsqueeze(1),
+        keys[batch, head],
+        values[batch, head],
+        None if mask is None else mask[batch, 0],
+    )
+    return tuple(  # type: ignore[return-value]
+        ring.index_put((batch, head, slot), row.squeeze(1)) for ring, row in zip(rows, anew, strict=True)
+    )
+
+
+def _kept(
+    state: RetroactiveState, sums: Tensor, reference: Tensor, error: Tensor, cursor: Cursor
+) -> RetroactiveState:
+    """The state with new sums; rows of streams that are not active keep theirs."""
+    results = []
+    for new, old in ((sums, state.sums), (reference, state.reference), (error, state.error)):
+        if (
+            new.shape[2] < old.shape[2]
+        ):  # streams in step that are warming up: the free slots stay as they are
+            new = torch.cat([new, old[:, :, new.shape[2] :]], dim=2)
+        if isinstance(cursor, RowCursor) and cursor.active is not None:
+            new = torch.where(cursor.active.view(-1, 1, 1, 1), new, old)
+        results.append(new)
+    return state._replace(sums=results[0], reference=results[1], error=results[2])

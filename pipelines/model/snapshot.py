@@ -1,0 +1,85 @@
+"""Stream state in a file: safetensors with the configuration that it belongs to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pipelines.errors import CheckpointError
+from pipelines.files import atomic_write
+from pipelines.model.config import ModelConfig
+from pipelines.model.state import StreamState
+
+FORMAT = "cotrans-state"
+VERSION = 1
+
+
+def save_state(
+    state: StreamState, config: ModelConfig, path: Path, extra: dict[str, str] | None = None
+) -> None:
+    """Write a state atomically. extra: the caller's own text values, returned by `read_extra`."""
+    tensors = {f"{index:03d}": tensor.contiguous() for index, tensor in enumerate(state.tensors())}
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "config": config.to_json(),
+        "rows": str(state.batch_size),
+        "extra": json.dumps(extra or {}),
+    }
+    with atomic_write(path) as temporary:
+        save_file(tensors, temporary, metadata)
+
+
+def restore_state(
+    path: Path, config: ModelConfig, initial_state: Callable[[int], StreamState]
+) -> StreamState:
+    """Read a state for a model of configuration `config`."""
+    metadata, tensors = _read(path)
+    theirs = ModelConfig.from_json(metadata["config"])
+    if theirs != config:
+        different = [
+            f"{name} {value} instead of {getattr(config, name)}"
+            for name, value in theirs.to_dict().items()
+            if value != getattr(config, name)
+        ]
+        raise CheckpointError(f"{path} is the state of another model: {', '.join(different)}")
+    empty = initial_state(int(metadata["rows"]))
+    wanted = empty.tensors()
+    if len(wanted) != len(tensors) or any(
+        mine.shape != theirs.shape or mine.dtype != theirs.dtype
+        for mine, theirs in zip(wanted, tensors, strict=True)
+    ):
+        raise CheckpointError(
+            f"{path} does not have the tensors of this model's state: it was saved in another precision"
+        )
+    values = iter(tensors)
+    return empty.map(lambda tensor: next(values).to(tensor.device))
+
+
+def read_extra(path: Path) -> dict[str, str]:
+    """What the caller of `save_state` put beside the state."""
+    metadata, _ = _read(path)
+    extra: dict[str, str] = json.loads(metadata["extra"])
+    return extra
+
+
+def _read(path: Path) -> tuple[dict[str, str], list[Tensor]]:
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise CheckpointError(f"{path} is not a stream state of cotrans")
+            if int(metadata["version"]) > VERSION:
+                raise CheckpointError(
+                    f"{path} was written by a newer cotrans (state version {metadata['version']})"
+                )
+            return metadata, [file.get_tensor(name) for name in sorted(file.keys())]
+    except FileNotFoundError as error:
+        raise CheckpointError(f"there is no stream state at {path}") from error
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is damaged or not a stream state: {error}") from error

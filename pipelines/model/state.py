@@ -1,0 +1,133 @@
+"""The state of streams: plain values made of batch-first tensors, one row per stream.
+
+Nothing is hidden in modules. `step` leaves the state it is given alone; `step_` writes the rings of a state that
+the caller owns. Rows can be taken out, put together and set back to the beginning at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+class SingleOutputState(NamedTuple):
+    """Keys and values of the window, in ring order (slot 0 first holds the class token, where there is one).
+
+    With `lag`, `recent` holds the last lag + 1 inputs of the block, since the query is of one of them.
+    """
+
+    key: Tensor  # (B, h, slots, d / h)
+    value: Tensor  # (B, h, slots, d / h)
+    recent: Tensor  # (B, lag + 1, d), or (B, 0, d) without lag
+
+
+class RetroactiveState(NamedTuple):
+    """All n rows of attention, brought up to date by each token. See `retroactive.py`.
+
+    The last two columns of `sums` are the row's mass (sum of weights) and its value mass (weights times the
+    largest magnitude of each value).
+    """
+
+    token: Tensor  # (B, slots, d) block input, for the residual
+    query: Tensor  # (B, h, slots, d / h) float64
+    query_size: Tensor  # (B, h, slots, 1) float64: Euclidean norm of each query
+    key: Tensor  # (B, h, slots, d / h) float64
+    value: Tensor  # (B, h, slots, d / h + 2) float64, with a column of ones and one of largest magnitudes
+    sums: Tensor  # (B, h, slots, d / h + 2) float64: weighted sum of values, mass, value mass
+    reference: Tensor  # (B, h, slots, 1) float64: what exponents are taken relative to
+    error: Tensor  # (B, h, slots, 2) float64: bound of the absolute error of mass and value mass
+
+
+class FoldedState(NamedTuple):
+    """Tokens of the window and their projections without position. See `folding.py`."""
+
+    token: Tensor  # (B, n, d)
+    query: Tensor  # (B, h, n, d / h); (B, h, 0, d / h) where only the newest row is needed
+    key: Tensor  # (B, h, n, d / h)
+    value: Tensor  # (B, h, n, d / h)
+
+
+class FoldedTables(NamedTuple):
+    """What positions and class token add in a folded block: constants of the weights, shared by all rows.
+
+    The tables are doubled along the positions so that any rotation of them is a slice.
+    """
+
+    position: Tensor  # (2n, d)
+    query: Tensor  # (h, 2n, d / h)
+    key: Tensor  # (h, 2n, d / h)
+    value: Tensor  # (h, 2n, d / h)
+    shift: Tensor  # (3, h, 1, d / h) what is added to query, key and value after scaling
+    class_row: Tensor  # (1, 0 or 1, d) class token with its position
+    class_projection: Tensor  # (3, h, 0 or 1, d / h) its query, key and value
+
+
+BlockState = SingleOutputState | RetroactiveState | FoldedState | None
+
+
+class StreamState(NamedTuple):
+    """Everything that a model remembers of its streams."""
+
+    position: Tensor  # (B,) int64: tokens seen so far
+    offset: Tensor  # (B,) int64: index in the stream of the first token, for recycling encodings
+    blocks: tuple[BlockState, ...]
+    tables: FoldedTables | None  # constants of the weights; not part of a snapshot
+
+    @property
+    def batch_size(self) -> int:
+        return self.position.shape[0]
+
+    def clone(self) -> StreamState:
+        """A copy that shares nothing but the constants."""
+        return self.map(Tensor.clone)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> StreamState:
+        """Apply `function` to every batch-first tensor."""
+        mapped = map_tensors(function, StreamState(self.position, self.offset, self.blocks, None))
+        return mapped._replace(tables=self.tables)
+
+    def select(self, rows: Sequence[int] | Tensor) -> StreamState:
+        """A new state of the given rows, in the given order."""
+        index = torch.as_tensor(rows, dtype=torch.long, device=self.position.device)
+        return self.map(lambda tensor: tensor.index_select(0, index))
+
+    def put_(self, rows: Sequence[int] | Tensor, source: StreamState) -> StreamState:
+        """Overwrite the given rows with those of `source`, in place."""
+        index = torch.as_tensor(rows, dtype=torch.long, device=self.position.device)
+        for mine, theirs in zip(self.tensors(), source.tensors(), strict=True):
+            mine.index_copy_(0, index, theirs)
+        return self
+
+    def tensors(self) -> list[Tensor]:
+        """Every batch-first tensor, in a fixed order."""
+        found: list[Tensor] = []
+        self.map(lambda tensor: found.append(tensor) or tensor)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the batch-first tensors."""
+        return sum(tensor.nbytes for tensor in self.tensors())
+
+    @staticmethod
+    def concat(states: Sequence[StreamState]) -> StreamState:
+        """The rows of several states of one model as one state."""
+        columns = zip(*(state.tensors() for state in states), strict=True)
+        joined = iter([torch.cat(column) for column in columns])
+        return states[0].map(lambda _: next(joined))
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], value: T) -> T:
+    """Apply `function` to every tensor of nested (named) tuples."""
+    result: Any = value
+    if isinstance(value, Tensor):
+        result = function(value)
+    elif isinstance(value, tuple):
+        items = [map_tensors(function, item) for item in value]
+        result = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return result  # type: ignore[no-any-return]

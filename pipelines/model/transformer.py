@@ -1,0 +1,157 @@
+"""The whole model: input projection, encoder, final norm, classifier and, for OadTR, the decoder."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pipelines.errors import InputError, NonFiniteInputError
+from pipelines.model.config import ModelConfig
+from pipelines.model.decoder import Decoder
+from pipelines.model.encoder import ContinualEncoder
+from pipelines.model.snapshot import restore_state, save_state
+from pipelines.model.state import StreamState
+
+
+class Prediction(NamedTuple):
+    """What a model with a decoder says at one step."""
+
+    logits: Tensor  # (B, classes)
+    anticipation: Tensor  # (B, decoder_queries, classes): coming frames, nearest first
+
+
+class ContinualTransformer(nn.Module):
+    """Class scores for a stream of tokens: `model(window)`, `model.step(token, state)`, `model.steps(chunk, state)`."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.input_projection = nn.Linear(config.input_width, config.width)
+        self.encoder = ContinualEncoder(config)
+        self.final_norm = nn.LayerNorm(config.width) if config.final_norm else None
+        self.decoder = Decoder(config) if config.decoder_blocks else None
+        self.classifier = nn.Linear(config.width * (2 if config.decoder_blocks else 1), config.classes)
+
+    # ---- the regular model ---------------------------------------------------------------------------------
+
+    def forward(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
+        """The regular model on a window: (B, T <= window, input_width) to the newest token's logits (B, classes).
+
+        start: index in the stream of the window's first token, which recycling encodings need; one for all or (B,).
+        """
+        rows = self._normed(self.encoder(self._project(tokens), start))
+        newest = self.encoder.newest(rows)
+        return self.classifier(newest) if self.decoder is None else self._decode(newest, rows, None).logits
+
+    def predict(self, tokens: Tensor, start: int | Tensor = 0) -> Prediction:
+        """`forward` with the decoder's anticipation."""
+        decoder_of(self)
+        rows = self._normed(self.encoder(self._project(tokens), start))
+        return self._decode(self.encoder.newest(rows), rows, None)
+
+    # ---- continual inference -------------------------------------------------------------------------------
+
+    def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
+        """The state of `batch_size` streams before their first token; `start` as in `forward`."""
+        return self.encoder.initial_state(batch_size, start)
+
+    def step(
+        self, token: Tensor, state: StreamState, active: Tensor | None = None
+    ) -> tuple[Tensor, StreamState]:
+        """One token (B, input_width) in, logits (B, classes) out. `state` is left as it is.
+
+        active: (B,) bool; rows that are not active keep their state, and their logits mean nothing.
+        """
+        return self.step_(token, state.clone(), active)
+
+    def step_(
+        self, token: Tensor, state: StreamState, active: Tensor | None = None
+    ) -> tuple[Tensor, StreamState]:
+        """`step` for a caller who owns `state`: its rings are written in place."""
+        if self.decoder is not None:
+            prediction, state = self.step_predict_(token, state, active)
+            return prediction.logits, state
+        self._check(token, state, active)
+        row, state = self.encoder.step_(self._project(token), state, active)
+        return F.linear(self._normed(row), self.classifier.weight, self.classifier.bias), state
+
+    def step_predict_(
+        self, token: Tensor, state: StreamState, active: Tensor | None = None
+    ) -> tuple[Prediction, StreamState]:
+        """`step_` with the decoder's anticipation."""
+        decoder_of(self)
+        self._check(token, state, active)
+        newest, rows, mask, state = self.encoder.step_rows_(self._project(token), state, active)
+        return self._decode(self._normed(newest), self._normed(rows), mask), state
+
+    def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
+        """T tokens (B, T, input_width) in, logits (B, T, classes) out: the same as T steps. `state` is left as it is."""
+        self._check(tokens, state, None)
+        if self.decoder is not None:
+            state = state.clone()
+            logits = []
+            for token in tokens.unbind(1):
+                one, state = self.step_(token, state)
+                logits.append(one)
+            return torch.stack(logits, dim=1), state
+        rows, state = self.encoder.steps(self._project(tokens), state)
+        return self.classifier(self._normed(rows)), state
+
+    def reset_(self, state: StreamState, rows: list[int]) -> StreamState:
+        """Set the given rows back to before their first token, in place."""
+        return state.put_(rows, self.initial_state(len(rows)))
+
+    def snapshot(self, state: StreamState, path: Path) -> None:
+        """Write a state to a file that `restore` reads."""
+        save_state(state, self.config, path)
+
+    def restore(self, path: Path) -> StreamState:
+        """Read a state that `snapshot` wrote; refused when it belongs to another configuration."""
+        return restore_state(path, self.config, self.initial_state)
+
+    # ---- parts ---------------------------------------------------------------------------------------------
+
+    def _project(self, tokens: Tensor) -> Tensor:
+        return F.linear(tokens, self.input_projection.weight, self.input_projection.bias)
+
+    def _normed(self, rows: Tensor) -> Tensor:
+        norm = self.final_norm
+        if norm is None:
+            return rows
+        return torch.layer_norm(rows, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+    def _decode(self, newest: Tensor, rows: Tensor, mask: Tensor | None) -> Prediction:
+        """newest: (B, d), rows: (B, m, d), both after the final norm; mask: (B, 1, 1, m) or None."""
+        future = decoder_of(self)(rows, mask)  # (B, queries, d)
+        logits = self.classifier(torch.cat([newest, future.mean(dim=1)], dim=-1))
+        return Prediction(logits, decoder_of(self).classifier(future))
+
+    def _check(self, tokens: Tensor, state: StreamState, active: Tensor | None) -> None:
+        """Refuse tokens of the wrong shape, and NaN or infinity with the rows that they stand in."""
+        if torch.compiler.is_compiling():
+            return
+        if tokens.shape[-1] != self.config.input_width or tokens.shape[0] != state.batch_size:
+            raise InputError(
+                f"tokens are {tuple(tokens.shape)}, but the model takes {state.batch_size} streams of width "
+                f"{self.config.input_width}"
+            )
+        # A sum is finite only if all its terms are; it may overflow though they are, hence the second look.
+        if active is None and math.isfinite(tokens.detach().sum().item()):
+            return
+        broken = ~tokens.isfinite().flatten(1).all(dim=1)
+        if active is not None:
+            broken = broken & active
+        if bool(broken.any()):
+            raise NonFiniteInputError(broken.nonzero().flatten().tolist())
+
+
+def decoder_of(model: ContinualTransformer) -> Decoder:
+    """The model's decoder, or a clear error."""
+    if model.decoder is None:
+        raise InputError("this model has no decoder, so it anticipates nothing: use forward or step")
+    return model.decoder
