@@ -1,0 +1,10 @@
+"""Streaming audio extractors: `vggish`, `musicnn` and `logmel`."""
+
+from pipelines.features.audio.factory import (
+    AUDIO_EXTRACTORS,
+    audio_options,
+    build_audio_extractor,
+    needs_weights,
+)
+
+__all__ = ["AUDIO_EXTRACTORS", "audio_options", "build_audio_extractor", "needs_weights"]

@@ -1,0 +1,53 @@
+"""Which samples each row of an audio feature stream sees, and when the row is due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor
+
+from pipelines.errors import ConfigurationError
+from pipelines.features.spec import Align
+
+# A hop that lacks less than this at the end of a stream counts as complete: resamplers round the length.
+END_TOLERANCE = 0.6e-3  # seconds
+
+
+@dataclass(frozen=True)
+class RowClock:
+    """Row i stands for the hop from i * hop to (i + 1) * hop seconds.
+
+    causal: its window ends with the hop, so it has seen nothing later. start: its window begins with the hop.
+    centre: its window is centred on the start of the hop. Before the stream and after its end there is silence.
+    """
+
+    hop: float  # seconds
+    sample_rate: int
+    window: int  # samples
+    align: Align = "causal"
+
+    def __post_init__(self) -> None:
+        if not self.hop * self.sample_rate >= 1:
+            raise ConfigurationError(
+                f"a hop of {self.hop} s is shorter than one sample at {self.sample_rate} Hz: choose a longer"
+            )
+
+    def hop_end(self, row: int) -> int:
+        """Number of samples before the end of the row's hop."""
+        return floor((row + 1) * self.hop * self.sample_rate + 1e-6)
+
+    def begin(self, row: int) -> int:
+        """Index of the first sample of the row's window; negative before the stream."""
+        if self.align == "causal":
+            return self.hop_end(row) - self.window
+        begin = self.hop_end(row - 1)
+        return begin if self.align == "start" else begin - self.window // 2
+
+    def due(self, row: int) -> int:
+        """How many samples must have come before the row can be given."""
+        return max(self.begin(row) + self.window, self.hop_end(row))
+
+    def rows(self, samples: int) -> int:
+        """Rows of a stream of `samples`: one per complete hop, and at least one if there is anything."""
+        seconds = samples / self.sample_rate
+        tolerance = min(END_TOLERANCE, self.hop / 10)
+        return max(floor((seconds + tolerance) / self.hop), int(samples > 0))

@@ -1,0 +1,85 @@
+"""Audio extractors by name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import ConfigurationError, UsageError
+from pipelines.features.audio.logmel import build_logmel
+from pipelines.features.audio.musicnn import build_musicnn
+from pipelines.features.audio.vggish import build_vggish
+from pipelines.features.extractor import AudioExtractor
+from pipelines.features.spec import Align, Option
+
+BUILDERS: Mapping[str, Callable[..., AudioExtractor]] = {
+    "vggish": build_vggish,
+    "musicnn": build_musicnn,
+    "logmel": build_logmel,
+}
+AUDIO_EXTRACTORS = tuple(BUILDERS)
+# Parameters of the builders that are not options of the extractor.
+NOT_OPTIONS = ("hop", "weights_path", "random_weights", "align")
+TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+def audio_options(name: str) -> dict[str, Option]:
+    """The options of an extractor and their defaults."""
+    parameters = inspect.signature(_builder(name)).parameters
+    return {key: value.default for key, value in parameters.items() if key not in NOT_OPTIONS}
+
+
+def needs_weights(name: str) -> bool:
+    """Whether the extractor takes a weight file (`musicnn` brings its own when none is given)."""
+    return "weights_path" in inspect.signature(_builder(name)).parameters
+
+
+def build_audio_extractor(
+    name: str,
+    hop: float,
+    options: Mapping[str, Option] | None = None,
+    weights_path: Path | None = None,
+    random_weights: bool = False,
+    align: Align = "causal",
+) -> AudioExtractor:
+    """A new extractor at the start of a stream.
+
+    `options` may hold text for numbers and switches, as it comes from a command line; `audio_options` lists them.
+    """
+    known = audio_options(name)
+    arguments: dict[str, Any] = {}
+    for key, value in (options or {}).items():
+        if key not in known:
+            raise ConfigurationError(f"{name} has no option '{key}': choose from {', '.join(known)}")
+        arguments[key] = _as_type_of(known[key], value, f"option {key} of {name}")
+    if needs_weights(name):
+        if weights_path is not None and random_weights:
+            raise UsageError(f"{name} got a weight file and random weights: choose one")
+        arguments |= {"weights_path": weights_path, "random_weights": random_weights}
+    elif weights_path is not None:
+        raise UsageError(f"{name} has no weights: leave the weight file out")
+    return _builder(name)(hop, **arguments, align=align)
+
+
+def _builder(name: str) -> Callable[..., AudioExtractor]:
+    if name not in BUILDERS:
+        raise UsageError(f"there is no audio extractor '{name}': choose from {', '.join(AUDIO_EXTRACTORS)}")
+    return BUILDERS[name]
+
+
+def _as_type_of(default: Option, value: Option, what: str) -> Option:
+    kind = type(default)
+    if isinstance(default, bool):
+        text = str(value).lower()
+        if text not in TRUE + FALSE:
+            raise ConfigurationError(f"{what} must be true or false, not '{value}'")
+        return text in TRUE
+    try:
+        converted = kind(value)
+    except ValueError as error:
+        raise ConfigurationError(f"{what} must be a number, not '{value}'") from error
+    if isinstance(value, float) and float(converted) != value:
+        raise ConfigurationError(f"{what} must be a whole number, not {value}")
+    return converted

@@ -1,0 +1,113 @@
+"""`logmel`: log-mel frames of a window, summed up or stacked. No weights, any sample rate, cheap.
+
+Two kinds of rows. `statistics` (joined by +) sums the window's frames up per band: mean, std, max, min, and slope, the
+change per second of a straight line through them. `frames=k` keeps the course of time instead: the window is cut into k
+equal pieces and the mean of each stands in the row, oldest first, so a small model sees onsets and transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import ConfigurationError
+from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.mel import general_front_end
+from pipelines.features.audio.windowed import WindowedExtractor
+from pipelines.features.extractor import Rows
+from pipelines.features.spec import Align, ExtractorSpec, Option
+
+LOWEST_RATE = 8000  # Hz
+FRAME_SECONDS = 0.025
+FRAME_HOP_SECONDS = 0.010
+
+Windows = NDArray[np.float64]  # (rows, frames, bands)
+
+
+def _slope(windows: Windows) -> NDArray[np.float64]:
+    """Least squares, per second."""
+    times = FRAME_HOP_SECONDS * (np.arange(windows.shape[1]) - (windows.shape[1] - 1) / 2)
+    return np.asarray(np.einsum("t,rtb->rb", times, windows) / max(float(times @ times), 1e-12))
+
+
+STATISTICS: Mapping[str, Callable[[Windows], NDArray[Any]]] = {
+    "mean": lambda windows: windows.mean(1),
+    "std": lambda windows: windows.std(1),
+    "max": lambda windows: windows.max(1),
+    "min": lambda windows: windows.min(1),
+    "slope": _slope,
+}
+
+
+def build_logmel(
+    hop: float,
+    sample_rate: int = 16000,
+    n_mels: int = 64,
+    window: float = 0.0,
+    statistics: str = "mean+std+max",
+    frames: int = 0,
+    lowest: float = 40.0,
+    highest: float = 0.0,
+    align: Align = "causal",
+) -> WindowedExtractor:
+    """`window` in seconds, 0: the hop plus what its first frame needs; `highest` in hertz, 0: half the sample rate."""
+    highest = highest or sample_rate / 2
+    frame_length, frame_hop = round(FRAME_SECONDS * sample_rate), round(FRAME_HOP_SECONDS * sample_rate)
+    window = window or hop + FRAME_SECONDS - FRAME_HOP_SECONDS
+    count = max(1, int((window * sample_rate + 1e-6 - frame_length) // frame_hop) + 1)
+    names = statistics.split("+")
+    if sample_rate < LOWEST_RATE:
+        raise ConfigurationError(
+            f"logmel needs a sample rate of at least {LOWEST_RATE} Hz, not {sample_rate}"
+        )
+    if n_mels < 1:
+        raise ConfigurationError(f"logmel needs at least one mel band, not {n_mels}")
+    if not 0 <= lowest < highest <= sample_rate / 2:
+        raise ConfigurationError(
+            f"logmel cannot have bands from {lowest} to {highest} Hz: choose two frequencies up to {sample_rate / 2:g}"
+        )
+    if window < FRAME_SECONDS:
+        raise ConfigurationError(f"logmel needs a window of at least {FRAME_SECONDS} s, not {window}")
+    if unknown := [name for name in names if name not in STATISTICS]:
+        raise ConfigurationError(
+            f"logmel has no statistic '{unknown[0]}': choose from {', '.join(STATISTICS)}"
+        )
+    if not 0 <= frames <= count:
+        raise ConfigurationError(
+            f"a window of {window:g} s has {count} frames: it cannot be cut into {frames} pieces"
+        )
+    front_end = general_front_end(sample_rate, n_mels, lowest, highest, frame_length, frame_hop)
+    if not front_end.filters.any(0).all():
+        raise ConfigurationError(
+            f"{n_mels} mel bands between {lowest:g} and {highest:g} Hz are too narrow at {sample_rate} Hz: take fewer"
+        )
+    options: dict[str, Option] = {"sample_rate": sample_rate, "n_mels": n_mels, "window": window}
+    options |= {"frames": frames} if frames else {"statistics": statistics}
+    options |= {"lowest": lowest, "highest": highest}
+    width = n_mels * (frames or len(names))
+    spec = ExtractorSpec("logmel", "audio", width, window, options)
+    clock = RowClock(hop, sample_rate, round(window * sample_rate), align)
+    rows_of = _stacked(frames) if frames else _summed(names)
+    return WindowedExtractor(spec, clock, front_end, count, rows_of)
+
+
+def _summed(names: list[str]) -> Callable[[NDArray[np.float32]], Rows]:
+    def rows_of(windows: NDArray[np.float32]) -> Rows:
+        """(rows, frames, bands) to (rows, statistics × bands)."""
+        return np.concatenate([STATISTICS[name](windows.astype(np.float64)) for name in names], 1).astype(
+            np.float32
+        )
+
+    return rows_of
+
+
+def _stacked(pieces: int) -> Callable[[NDArray[np.float32]], Rows]:
+    def rows_of(windows: NDArray[np.float32]) -> Rows:
+        """(rows, frames, bands) to (rows, pieces × bands)."""
+        parts = np.array_split(windows.astype(np.float64), pieces, axis=1)
+        return np.concatenate([part.mean(1) for part in parts], 1).astype(np.float32)
+
+    return rows_of

@@ -1,0 +1,107 @@
+"""Mel front ends: samples to log-mel frames on a fixed grid, each frame computed once however windows overlap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples = NDArray[np.float32]  # (samples,)
+Frames = NDArray[np.float32]  # (frames, bands)
+
+
+@dataclass(frozen=True, eq=False)
+class MelFrontEnd:
+    """Frame k sees the samples from k * frame_hop to k * frame_hop + frame_length and gives log(scale * mel + offset).
+
+    The work is done in float64 and rounded at the end, so a frame's numbers do not depend on what it is batched with.
+    """
+
+    sample_rate: int
+    frame_length: int  # samples
+    frame_hop: int  # samples
+    fft_length: int
+    filters: NDArray[np.float64]  # (fft_length // 2 + 1, bands)
+    exponent: Literal[1, 2]  # filters act on the magnitude (1) or on the power (2)
+    scale: float
+    offset: float
+    base: Literal["e", "10"]  # of the logarithm
+
+    @property
+    def bands(self) -> int:
+        return int(self.filters.shape[1])
+
+    def frames(self, samples: Samples) -> Frames:
+        """(samples,) to (frames, bands): every frame that fits into `samples`, the first one at its start."""
+        if len(samples) < self.frame_length:
+            return np.zeros((0, self.bands), np.float32)
+        views = np.lib.stride_tricks.sliding_window_view(samples, self.frame_length)[:: self.frame_hop]
+        spectrum = np.fft.rfft(views * periodic_hann(self.frame_length), self.fft_length)
+        magnitude = np.abs(spectrum) if self.exponent == 1 else spectrum.real**2 + spectrum.imag**2
+        mel = self.scale * (magnitude @ self.filters) + self.offset
+        return (np.log(mel) if self.base == "e" else np.log10(mel)).astype(np.float32)
+
+
+def periodic_hann(length: int) -> NDArray[np.float64]:
+    """A raised cosine of which `length` samples are one full period."""
+    return np.asarray(0.5 - 0.5 * np.cos(2 * np.pi / length * np.arange(length)))
+
+
+def vggish_front_end() -> MelFrontEnd:
+    """16 kHz, 25 ms frames every 10 ms, magnitudes, 64 HTK bands from 125 to 7500 Hz, log(x + 0.01)."""
+    return MelFrontEnd(
+        sample_rate=16000,
+        frame_length=400,
+        frame_hop=160,
+        fft_length=512,
+        filters=_htk_filters(16000, 512, 64, 125.0, 7500.0),
+        exponent=1,
+        scale=1.0,
+        offset=0.01,
+        base="e",
+    )
+
+
+def musicnn_front_end() -> MelFrontEnd:
+    """16 kHz, FFT 512, hop 256, power, librosa's 96 bands, log10(10000 x + 1).
+
+    musicnn itself also rounds the mel power to float16, which overflows on loud music. That is left out.
+    """
+    import librosa
+
+    filters = librosa.filters.mel(sr=16000, n_fft=512, n_mels=96, dtype=np.float64)
+    return MelFrontEnd(16000, 512, 256, 512, np.ascontiguousarray(filters.T), 2, 10000.0, 1.0, "10")
+
+
+def general_front_end(
+    sample_rate: int, bands: int, lowest: float, highest: float, frame_length: int, frame_hop: int
+) -> MelFrontEnd:
+    """Power, librosa's filter bank between two frequencies in hertz, log(x + 1e-6)."""
+    import librosa
+
+    # Twice the length that the frame needs: the low bands are narrow, and must not fall between two FFT bins.
+    fft_length = 2 * 2 ** (frame_length - 1).bit_length()
+    filters = librosa.filters.mel(
+        sr=sample_rate, n_fft=fft_length, n_mels=bands, fmin=lowest, fmax=highest, dtype=np.float64
+    )
+    columns = np.ascontiguousarray(filters.T)
+    return MelFrontEnd(sample_rate, frame_length, frame_hop, fft_length, columns, 2, 1.0, 1e-6, "e")
+
+
+def _htk_filters(
+    rate: int, fft_length: int, bands: int, lowest: float, highest: float
+) -> NDArray[np.float64]:
+    """(fft_length // 2 + 1, bands): triangles of height 1 that are straight on the mel scale, as in AudioSet's code."""
+
+    def mel(hertz: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(1127.0 * np.log(1.0 + hertz / 700.0))
+
+    bins = mel(np.linspace(0.0, rate / 2, fft_length // 2 + 1))[:, None]
+    edges = np.linspace(*mel(np.array([lowest, highest])), bands + 2)
+    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
+    rising, falling = (bins - left) / (centre - left), (right - bins) / (right - centre)
+    filters = np.maximum(0.0, np.minimum(rising, falling))
+    filters[0] = 0.0  # the constant part of the signal never counts
+    return filters

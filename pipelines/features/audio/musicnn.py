@@ -1,0 +1,126 @@
+"""`musicnn`: features of a network that was trained to tag music, whose weights ship with cotrans.
+
+Rows see 187 frames, 3.008 s at 16 kHz. Before the start of a stream there is silence: the first 12 rows at a hop of
+0.25 s have heard less music than the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipelines.errors import CheckpointError, ConfigurationError
+from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.mel import musicnn_front_end
+from pipelines.features.audio.musicnn_network import (
+    CHANNELS,
+    FRAMES,
+    POOLED_STEPS,
+    TAGS,
+    MusicnnVgg,
+    without_dead_channels,
+)
+from pipelines.features.audio.weights import RANDOM, file_checksum, load_strictly, randomise, read_state
+from pipelines.features.audio.windowed import WindowedExtractor
+from pipelines.features.extractor import Rows
+from pipelines.features.spec import Align, ExtractorSpec
+
+# Trained on the Million Song Dataset and on MagnaTagATune.
+SHIPPED = {"msd": "musicnn_msd_vgg.safetensors", "mtt": "musicnn_mtt_vgg.safetensors"}
+NETWORKS = {"msd": ("msd",), "mtt": ("mtt",), "msd+mtt": ("msd", "mtt")}
+WIDTHS = {"pooled": POOLED_STEPS * CHANNELS, "tags": TAGS, "pooled+tags": POOLED_STEPS * CHANNELS + TAGS}
+
+
+def shipped_weights(network: str) -> Path:
+    """The file of one of the networks that come with cotrans."""
+    import weights
+
+    return Path(weights.__file__).parent / SHIPPED[network]
+
+
+def load_musicnn(path: Path) -> MusicnnVgg:
+    """The network in a file that `musicnn_import` wrote, as it is."""
+    network = MusicnnVgg()
+    load_strictly(network, read_state(path, "musicnn"), str(path))
+    return network.eval()
+
+
+def musicnn_tags(path: Path) -> list[str]:
+    """The names of the 50 tags, in the order of the network's output."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            return [str(tag) for tag in json.loads(file.metadata()["musicnn"])["tags"]]
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} does not say what its tags are: convert musicnn's wheel again"
+        ) from error
+
+
+def build_musicnn(
+    hop: float,
+    output: str = "pooled",
+    network: str = "msd",
+    weights_path: Path | None = None,
+    random_weights: bool = False,
+    align: Align = "causal",
+) -> WindowedExtractor:
+    """`output`: the last pooling layer (256), the likelihood of the tags (50), or both; `network`: msd, mtt, msd+mtt."""
+    if output not in WIDTHS:
+        raise ConfigurationError(f"musicnn has no output '{output}': choose from {', '.join(WIDTHS)}")
+    if network not in NETWORKS:
+        raise ConfigurationError(f"musicnn has no network '{network}': choose from {', '.join(NETWORKS)}")
+    names = NETWORKS[network]
+    if weights_path is not None and len(names) > 1:
+        raise ConfigurationError("a weight file holds one musicnn network: choose network msd or mtt with it")
+    networks, checksum = [], RANDOM
+    if random_weights:
+        networks = [MusicnnVgg() for _ in names]
+        for each in networks:
+            randomise(each.eval())
+    else:
+        paths = [weights_path or shipped_weights(name) for name in names]
+        networks = [without_dead_channels(load_musicnn(path)) for path in paths]
+        checksum = "+".join(file_checksum(path) for path in paths)
+    front_end = musicnn_front_end()
+    window = (FRAMES - 1) * front_end.frame_hop + front_end.frame_length  # samples
+    spec = ExtractorSpec(
+        name="musicnn",
+        kind="audio",
+        width=WIDTHS[output] * len(names),
+        window=window / front_end.sample_rate,
+        options={"output": output, "network": network},
+        weights=checksum,
+    )
+    clock = RowClock(hop, front_end.sample_rate, window, align)
+    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(networks, output))
+
+
+def _rows_of(networks: list[MusicnnVgg], output: str) -> Callable[[NDArray[np.float32]], Rows]:
+    for network in networks:
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def rows_of(windows: NDArray[np.float32]) -> Rows:
+        """(rows, 187, 96) to (rows, width)."""
+        with torch.inference_mode():
+            # One at a time is as fast on a CPU, and a row's last bit does not depend on its neighbours.
+            return np.concatenate(
+                [_row(networks, torch.from_numpy(window)[None], output) for window in windows]
+            )
+
+    return rows_of
+
+
+def _row(networks: list[MusicnnVgg], patch: torch.Tensor, output: str) -> Rows:
+    parts = []
+    for network in networks:
+        pooled = network.pooled(patch)
+        parts += [pooled] if "pooled" in output else []
+        parts += [network.tags(pooled)] if "tags" in output else []
+    return np.asarray(torch.cat(parts, 1).numpy())

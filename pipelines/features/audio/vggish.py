@@ -1,0 +1,118 @@
+"""`vggish`: the AudioSet embedding in windows of 1.0 s, as the paper takes it.
+
+Of the second, the network sees 96 frames (0.975 s), as torchvggish does when it gets one second of audio. Windows lie
+on the 10 ms grid of the front end; before the start and after the end of a stream there is silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError
+from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.mel import vggish_front_end
+from pipelines.features.audio.vggish_network import EMBEDDING, FRAMES, PENULTIMATE, PcaParameters, Vggish
+from pipelines.features.audio.weights import RANDOM, file_checksum, load_strictly, randomise, read_state
+from pipelines.features.audio.windowed import WindowedExtractor
+from pipelines.features.extractor import Rows
+from pipelines.features.spec import Align, ExtractorSpec, Option
+
+WINDOW_SECONDS = 1.0
+WIDTHS = {"embedding": EMBEDDING, "penultimate": PENULTIMATE}
+
+# The dense layers hold 280 MB of parameters: reading them takes longer than multiplying eight rows with them. Always
+# eight, filled up with zeros when there are fewer, so that a row's numbers do not depend on its company.
+DENSE_ROWS = 8
+
+
+def load_vggish(path: Path) -> Vggish:
+    """The network with torchvggish's weights in `path`."""
+    with torch.device("meta"):  # the file brings all parameters, so none need to be made up first
+        network = Vggish()
+    load_strictly(network, read_state(path, "vggish"), str(path))
+    return network.eval()
+
+
+def load_pca(path: Path, expected: str | None = None) -> PcaParameters:
+    """Parameters of the post-processing; `expected` is the checksum that the file must have."""
+    parameters = PcaParameters.from_state(read_state(path, "the VGGish PCA"), str(path))
+    if expected is not None and file_checksum(path) != expected:
+        raise CheckpointError(
+            f"{path} has not the checksum {expected} of the PCA parameters in the specification"
+        )
+    return parameters
+
+
+def build_vggish(
+    hop: float,
+    output: str = "embedding",
+    postprocess: bool = False,
+    pca_parameters: str = "",
+    pca_sha256: str = "",
+    weights_path: Path | None = None,
+    random_weights: bool = False,
+    align: Align = "causal",
+) -> WindowedExtractor:
+    """`output`: embedding (128) or penultimate (4096). `postprocess` needs the file `pca_parameters`.
+
+    A specification keeps the checksum of that file as `pca_sha256`, not its place; where given, it is checked.
+    """
+    if output not in WIDTHS:
+        raise ConfigurationError(f"vggish has no output '{output}': choose from {', '.join(WIDTHS)}")
+    if postprocess and output != "embedding":
+        raise ConfigurationError("the PCA post-processing of vggish is for the output 'embedding' alone")
+    if not postprocess and (pca_parameters or pca_sha256):
+        raise ConfigurationError("PCA parameters were given for vggish, but postprocess is off")
+    if postprocess and not pca_parameters:
+        raise MissingDependencyError(
+            "vggish with postprocess needs its PCA parameters: get vggish-audioset-pca with `cotrans weights get` "
+            "and give the file as the option pca_parameters"
+        )
+    options: dict[str, Option] = {"output": output}
+    pca = None
+    if postprocess:
+        pca = load_pca(Path(pca_parameters), pca_sha256 or None)
+        options |= {"postprocess": True, "pca_sha256": file_checksum(Path(pca_parameters))}
+    if random_weights:
+        network = Vggish().to_empty(device="cpu").eval()
+        randomise(network)
+        checksum = RANDOM
+    elif weights_path is None:
+        raise MissingDependencyError(
+            "vggish needs its weights: `cotrans weights get vggish-audioset`, or --weights FILE for torchvggish's file"
+        )
+    else:
+        network = load_vggish(weights_path)
+        checksum = file_checksum(weights_path)
+    front_end = vggish_front_end()
+    window = round(WINDOW_SECONDS * front_end.sample_rate)
+    spec = ExtractorSpec("vggish", "audio", WIDTHS[output], WINDOW_SECONDS, options, checksum)
+    clock = RowClock(hop, front_end.sample_rate, window, align)
+    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(network, output, pca))
+
+
+def _rows_of(
+    network: Vggish, output: str, pca: PcaParameters | None
+) -> Callable[[NDArray[np.float32]], Rows]:
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def dense(flat: torch.Tensor) -> torch.Tensor:
+        filled = torch.zeros(DENSE_ROWS, flat.shape[1])
+        filled[: len(flat)] = flat
+        result = network.penultimate(filled)
+        if output == "embedding":
+            result = network.embedding(result)
+        return (pca(result) if pca else result)[: len(flat)]
+
+    def rows_of(windows: NDArray[np.float32]) -> Rows:
+        """(rows, 96, 64) to (rows, width)."""
+        with torch.inference_mode():
+            flat = torch.cat([network.flat(torch.from_numpy(window)[None]) for window in windows])
+            return np.asarray(torch.cat([dense(rows) for rows in flat.split(DENSE_ROWS)]).numpy())
+
+    return rows_of

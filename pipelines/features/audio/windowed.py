@@ -1,0 +1,128 @@
+"""The streaming part that all audio extractors share: samples to frames, frames to windows, windows to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import InputError
+from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.mel import Frames, MelFrontEnd, Samples
+from pipelines.features.extractor import Rows
+from pipelines.features.spec import ExtractorSpec
+
+# A long piece is worked through in blocks, so that memory does not grow with the piece.
+BLOCK_SECONDS = 30
+BLOCK_ROWS = 32
+
+
+class FrameWindows:
+    """Log-mel frames of a stream, kept only as long as a window may still need them."""
+
+    def __init__(self, front_end: MelFrontEnd, first: int) -> None:
+        """`first` is the first frame ever needed; those before frame 0 hear silence, then the start of the stream."""
+        self._front_end = front_end
+        self._first = first  # index of self._frames[0]
+        self._frames: Frames = np.zeros((0, front_end.bands), np.float32)
+        self._samples: Samples = np.zeros(max(0, -first) * front_end.frame_hop, np.float32)
+        self._skip = max(0, first) * front_end.frame_hop
+
+    def push(self, samples: Samples) -> None:
+        if self._skip:
+            skipped = min(self._skip, len(samples))
+            self._skip -= skipped
+            samples = samples[skipped:]
+        self._samples = np.concatenate([self._samples, samples])
+        new = self._front_end.frames(self._samples)
+        if len(new):
+            self._samples = self._samples[len(new) * self._front_end.frame_hop :].copy()
+            self._frames = np.concatenate([self._frames, new])
+
+    def window(self, begin: int, count: int) -> Frames:
+        """(count, bands): frames begin to begin + count."""
+        return self._frames[begin - self._first : begin - self._first + count]
+
+    def forget_before(self, frame: int) -> None:
+        """Frames before `frame` will not be asked for again."""
+        known = min(frame - self._first, len(self._frames))
+        if known > 0:
+            self._frames = self._frames[known:].copy()
+            self._first += known
+
+
+class WindowedExtractor:
+    """An `AudioExtractor`: `rows_of` maps windows (rows, frames, bands) to rows (rows, width)."""
+
+    def __init__(
+        self,
+        spec: ExtractorSpec,
+        clock: RowClock,
+        front_end: MelFrontEnd,
+        frames_per_row: int,
+        rows_of: Callable[[NDArray[np.float32]], Rows],
+    ) -> None:
+        self.spec = spec
+        self.sample_rate = front_end.sample_rate
+        self._clock = clock
+        self._front_end = front_end
+        self._count = frames_per_row
+        self._rows_of = rows_of
+        self._windows = FrameWindows(front_end, self._first_frame(0))
+        self._next = 0  # the first row that has not been given
+        self._arrived = 0  # samples
+        self._ended = False
+
+    def push(self, samples: Samples) -> Rows:
+        """(samples,) float32 to the rows (rows, width) that are complete with them."""
+        if self._ended:
+            raise RuntimeError("samples were pushed after the end of the stream: build a new extractor")
+        samples = np.asarray(samples, np.float32)
+        if samples.ndim != 1:
+            raise InputError(
+                f"an audio extractor takes mono samples (samples,), not an array of shape {samples.shape}"
+            )
+        if not np.isfinite(samples).all():
+            raise InputError(
+                "the audio has samples that are NaN or infinite: decode it again or repair it first"
+            )
+        block = BLOCK_SECONDS * self.sample_rate
+        parts = [self._push(samples[begin : begin + block], None) for begin in range(0, len(samples), block)]
+        return np.concatenate([self._none(), *parts])
+
+    def flush(self) -> Rows:
+        """End the stream: the rows that wait for samples that will not come, with silence in their place."""
+        if self._ended:
+            return self._none()
+        self._ended = True
+        total = self._clock.rows(self._arrived)
+        parts = []
+        while self._next < total:
+            missing = max(0, self._clock.due(self._next) - self._arrived)
+            parts.append(self._push(np.zeros(missing, np.float32), total))
+        return np.concatenate([self._none(), *parts])
+
+    def _push(self, samples: Samples, total: int | None) -> Rows:
+        """Rows that are due after `samples`, at most `total` in the whole stream."""
+        self._windows.push(samples)
+        self._arrived += len(samples)
+        first = self._next
+        while self._clock.due(self._next) <= self._arrived and (total is None or self._next < total):
+            self._next += 1
+        parts = [
+            self._rows(row, min(row + BLOCK_ROWS, self._next)) for row in range(first, self._next, BLOCK_ROWS)
+        ]
+        self._windows.forget_before(self._first_frame(self._next))
+        return np.concatenate([self._none(), *parts])
+
+    def _rows(self, begin: int, end: int) -> Rows:
+        windows = [self._windows.window(self._first_frame(row), self._count) for row in range(begin, end)]
+        return self._rows_of(np.stack(windows))
+
+    def _first_frame(self, row: int) -> int:
+        # Rounded down to the grid, so that a causal row never sees past its own time.
+        return self._clock.begin(row) // self._front_end.frame_hop
+
+    def _none(self) -> Rows:
+        return np.zeros((0, self.spec.width), np.float32)
