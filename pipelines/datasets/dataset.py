@@ -47,9 +47,7 @@ class Dataset:
         if not chosen:
             there = ", ".join(f"{split} ({len(self._of(split))})" for split in self.splits) or "none at all"
             hint = f"; {self.problems[0]}" if self.problems else ""
-            raise InputError(
-                f"dataset {self.name}: the split '{name}' has no items; there are: {there}{hint}"
-            )
+            raise InputError(f"dataset {self.name}: the split '{name}' has no items; there are: {there}{hint}")
         return chosen
 
     def _of(self, split: str) -> list[Item]:

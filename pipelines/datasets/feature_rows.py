@@ -52,9 +52,7 @@ def open_rows(item: Item, trim: int = TRIM) -> FeatureRows:
     parts = tuple(open_array(path) for path in item.features)
     lengths = [len(part) for part in parts]
     if max(lengths) - min(lengths) > trim:
-        listed = ", ".join(
-            f"{path} has {length}" for path, length in zip(item.features, lengths, strict=True)
-        )
+        listed = ", ".join(f"{path} has {length}" for path, length in zip(item.features, lengths, strict=True))
         raise InputError(f"{item.name}: its feature files differ by more than {trim} rows: {listed}")
     return FeatureRows(parts, min(lengths))
 

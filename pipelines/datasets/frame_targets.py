@@ -54,9 +54,7 @@ def frame_targets(dataset: Dataset, item: Item, rows: int, hop: float | None = N
         targets = _from_file(dataset, item, rows)
     elif item.segments is not None:
         if hop is None:
-            raise InputError(
-                f"{item.name}: the time between feature rows is not known, so its labels cannot be placed"
-            )
+            raise InputError(f"{item.name}: the time between feature rows is not known, so its labels cannot be placed")
         targets = _from_segments(dataset, item, item.segments, rows, hop)
     elif item.label is not None:
         targets = np.zeros((rows, len(dataset.class_names)), dtype=np.float32)
@@ -72,12 +70,12 @@ def frame_targets(dataset: Dataset, item: Item, rows: int, hop: float | None = N
 
 
 def check_lengths(item: Item, rows: int, labels: int, trim: int) -> int:
-    """The common length of features and labels; differing by more than `trim` is an error that names the item."""
+    """The common length of features and labels; a difference above `trim` is an error that names the item."""
     if abs(rows - labels) > trim:
         where = ", ".join(map(str, item.features)) or str(item.media or item.name)
         raise InputError(
-            f"{item.name}: {rows} feature rows and {labels} labelled frames differ by more than {trim}: they do "
-            f"not belong together, or have different rates ({where}; labels: {item.targets or 'segments'})"
+            f"{item.name}: {rows} feature rows and {labels} labelled frames differ by more than {trim}: "
+            f"they do not belong together, or have different rates ({where}; labels: {item.targets or 'segments'})"
         )
     return min(rows, labels)
 

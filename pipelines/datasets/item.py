@@ -18,7 +18,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Item:
-    """One recording: media, feature files or both; labelled as a clip, by segments or by per-frame targets."""
+    """One recording: media, feature files or both, with a clip label, segments or per-frame targets."""
 
     name: str  # unique in the dataset, and the stem of its feature files: "blues.00000", "dog/1-30226-A-0"
     split: str  # "train", "validation" or "test"

@@ -54,9 +54,7 @@ def resolve_root(name: str, root: Path | None) -> Path:
     if root is None:
         variable = os.environ.get(ROOT_VARIABLE)
         if not variable:
-            raise InputError(
-                f"dataset {name}: give its folder with --root (or set {ROOT_VARIABLE}). {obtain}"
-            )
+            raise InputError(f"dataset {name}: give its folder with --root (or set {ROOT_VARIABLE}). {obtain}")
         root = Path(variable)
         root = root / name if (root / name).is_dir() else root
     root = root.expanduser()

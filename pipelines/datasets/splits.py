@@ -71,6 +71,4 @@ def group_of(name: str, pattern: str | None) -> str | None:
 def check_fractions(validation: float, test: float = 0.0) -> None:
     """Fractions must be at least 0, and leave something to train on."""
     if not (0 <= validation < 1 and 0 <= test < 1 and validation + test < 1):
-        raise UsageError(
-            f"validation ({validation:g}) and test ({test:g}) fractions must be at least 0 and together below 1"
-        )
+        raise UsageError(f"validation ({validation:g}) and test ({test:g}) must be fractions that are together below 1")

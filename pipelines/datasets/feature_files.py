@@ -1,0 +1,177 @@
+"""Finding the feature files of a dataset's items in a folder, whichever program wrote them.
+
+| layout | files |
+| --- | --- |
+| npy | `NAME.npy`, as `cotrans extract` writes them |
+| lstr | `rgb_…/NAME.npy`, `flow_…/NAME.npy`, `audio_…/NAME.npy` |
+| parts | `NAME_rgb.npy`, `NAME_flow.npy`, …, as OadTR and video_features write them |
+| oadtr | pickles {NAME: {"rgb": …, "flow": …, "audio": …}}, converted once into memory-mapped files |
+
+Parts are joined in the order rgb, flow, audio, then by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.media_check import listed
+from pipelines.datasets.pickle_cache import PickleFile, cached_arrays
+from pipelines.errors import InputError, UsageError
+
+PARTS = ("rgb", "flow", "audio")
+PICKLE_SUFFIXES = frozenset({".pickle", ".pkl"})
+NOT_FEATURES = frozenset({"fps", "timestamps_ms", "times"})  # files that stand beside features
+
+
+@dataclass(frozen=True)
+class FeatureSet:
+    """Feature files by item name."""
+
+    layout: str
+    files: dict[str, tuple[Path, ...]]
+    hop: float | None = None  # seconds between rows, where the files say so
+
+
+def attach_features(
+    dataset: Dataset,
+    folder: Path | None,
+    *,
+    parts: Sequence[str] | None = None,
+    feature_set: str | None = None,
+    hop: float | None = None,
+) -> Dataset:
+    """The dataset with the feature files in `folder`; items without are left out and reported."""
+    if folder is None:
+        return dataset
+    found = find_features(folder, [item.name for item in dataset.items], parts=parts, feature_set=feature_set)
+    if not found.files:
+        example = next((item.name for item in dataset.items), "NAME")
+        raise InputError(
+            f"dataset {dataset.name}: no features in {folder}: expected {example}.npy, {example}_rgb.npy, "
+            f"rgb_…/{example}.npy or a pickle of videos"
+        )
+    missing = [item.name for item in dataset.items if item.name not in found.files]
+    problems = [f"{len(missing)} items have no features in {folder}: {listed(missing)}"] if missing else []
+    items = (replace(item, features=found.files[item.name]) for item in dataset.items if item.name in found.files)
+    return dataset.with_items(items, *problems, hop=hop or found.hop)
+
+
+def find_features(
+    folder: Path, names: Iterable[str], *, parts: Sequence[str] | None = None, feature_set: str | None = None
+) -> FeatureSet:
+    """The feature files for those of `names` that have some.
+
+    `parts` picks and orders parts (default: all that are there). `feature_set` picks among several sets in
+    one folder: a piece of the name of the pickles or sub-folders, such as "kin" or "anet".
+    """
+    if not folder.is_dir():
+        raise InputError(f"the feature folder {folder} does not exist")
+    wanted = list(dict.fromkeys(names))
+    for look in (_part_folders, _plain_files, _part_files, _pickles):
+        found = look(folder, wanted, parts, feature_set)
+        if found.files:
+            return found
+    return FeatureSet("none", {})
+
+
+def _part_folders(folder: Path, names: list[str], parts: Sequence[str] | None, feature_set: str | None) -> FeatureSet:
+    folders: dict[str, Path] = {}
+    for path in sorted(path for path in folder.iterdir() if path.is_dir()):
+        part = path.name.partition("_")[0]
+        if part not in PARTS or (feature_set is not None and part != "audio" and feature_set not in path.name):
+            continue
+        if part in folders:
+            raise UsageError(
+                f"{folder}: several folders of {part} features ({folders[part].name}, {path.name}): choose with "
+                "--feature-set and a piece of the name"
+            )
+        folders[part] = path
+    chosen = _ordered(folders, parts, folder) if folders else []
+    files: dict[str, tuple[Path, ...]] = {}
+    for name in names:
+        paths = tuple(folders[part] / f"{name}.npy" for part in chosen)
+        if paths and all(path.is_file() for path in paths):
+            files[name] = paths
+    return FeatureSet("lstr", files)
+
+
+def _plain_files(folder: Path, names: list[str], parts: Sequence[str] | None, feature_set: str | None) -> FeatureSet:
+    if parts is not None or feature_set is not None:
+        return FeatureSet("npy", {})
+    files: dict[str, tuple[Path, ...]] = {}
+    for name in names:
+        # Items in sub-folders ("dog/1-30226-A-0") may have their features in the same sub-folder or in one
+        # place.
+        for candidate in (folder / f"{name}.npy", folder / f"{Path(name).name}.npy"):
+            if candidate.is_file():
+                files[name] = (candidate,)
+                break
+    paths = list(files.values())
+    if len(set(paths)) < len(paths):
+        raise InputError(f"{folder}: one feature file for several items; keep the sub-folders of the media")
+    return FeatureSet("npy", files)
+
+
+def _part_files(folder: Path, names: list[str], parts: Sequence[str] | None, feature_set: str | None) -> FeatureSet:
+    if feature_set is not None:
+        return FeatureSet("parts", {})
+    beside: dict[str, dict[str, Path]] = {}
+    for path in folder.glob("*_*.npy"):
+        for cut in (index for index, letter in enumerate(path.stem) if letter == "_"):
+            beside.setdefault(path.stem[:cut], {})[path.stem[cut + 1 :]] = path
+    files: dict[str, tuple[Path, ...]] = {}
+    hop: float | None = None
+    for name in names:
+        there = beside.get(name, {})
+        features = {part: path for part, path in there.items() if part not in NOT_FEATURES}
+        if features:
+            files[name] = tuple(features[part] for part in _ordered(features, parts, folder))
+            hop = hop or _hop_from_times(there.get("timestamps_ms"))
+    return FeatureSet("parts", files, hop)
+
+
+def _pickles(folder: Path, names: list[str], parts: Sequence[str] | None, feature_set: str | None) -> FeatureSet:
+    wanted = set(names)
+    arrays: dict[str, dict[str, Path]] = {}
+    origin: dict[str, Path] = {}
+    for path in sorted(path for path in folder.iterdir() if path.suffix in PICKLE_SUFFIXES):
+        if "anno" in path.name or (feature_set is not None and feature_set not in path.name):
+            continue
+        for name, content in cached_arrays(PickleFile(path)).items():
+            if name not in wanted:
+                continue
+            if name in origin:
+                raise UsageError(
+                    f"{folder}: features of {name} are in {origin[name].name} and in {path.name}: choose with "
+                    "--feature-set and a piece of the file name"
+                )
+            origin[name] = path
+            arrays[name] = content
+    files = {
+        name: tuple(content[part] for part in _ordered(content, parts, origin[name]))
+        for name, content in arrays.items()
+    }
+    return FeatureSet("oadtr", files)
+
+
+def _ordered(there: Iterable[str], parts: Sequence[str] | None, where: Path) -> list[str]:
+    """The parts to join, in order; asking for one that is not there is an error."""
+    available = set(there)
+    if parts is None:
+        return [part for part in PARTS if part in available] + sorted(available - set(PARTS))
+    for part in parts:
+        if part not in available:
+            raise InputError(f"{where}: no '{part}' features; there are: {', '.join(sorted(available))}")
+    return list(parts)
+
+
+def _hop_from_times(path: Path | None) -> float | None:
+    if path is None:
+        return None
+    times = np.load(path, allow_pickle=False)
+    return float(np.median(np.diff(times))) / 1000 if len(times) > 1 else None
