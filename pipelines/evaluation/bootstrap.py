@@ -97,9 +97,7 @@ def _rank(scores: Floats, positive: Bools, unit: Integers, units: int) -> _Ranki
     )
 
 
-def _weighted(
-    ranking: _Ranking, weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _weighted(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """AP and calibrated AP, (replicates,), when recording i counts weights[i] (replicates,) times.
 
     Frames are counted per piece and recording; the counts of all replicates are then one matrix product.

@@ -80,9 +80,7 @@ def clip_labels(predictions: Predictions) -> NDArray[np.int64]:
     label = predictions.label
     if label.ndim == 2:
         if not (label.sum(axis=1) == 1).all():
-            raise InputError(
-                "accuracy per clip needs exactly one class per frame, but some have several or none"
-            )
+            raise InputError("accuracy per clip needs exactly one class per frame, but some have several or none")
         label = label.argmax(axis=1)
     starts = predictions.starts()
     mixed = label != label[starts][predictions.video]
@@ -122,8 +120,7 @@ def confusion_matrix(truth: Integers, predicted: Integers, classes: int) -> NDAr
     """Counts, (true classes, predicted classes). truth, predicted: (items,) class numbers."""
     if truth.shape != predicted.shape or truth.ndim != 1 or truth.size == 0:
         raise InputError(
-            "a confusion matrix needs as many predictions as labels, "
-            f"but got {predicted.shape} and {truth.shape}"
+            f"a confusion matrix needs as many predictions as labels, but got {predicted.shape} and {truth.shape}"
         )
     if min(truth.min(), predicted.min()) < 0 or max(truth.max(), predicted.max()) >= classes:
         raise InputError(f"a class number is out of range: there are {classes} classes")

@@ -25,9 +25,7 @@ class DetectionOptions:
     window: int = OAD_WINDOW  # n: a protocol that trims leaves the first n − 1 frames of a video out
     future: int = OAD_FUTURE  # and the last `future` + 1
     smoothing: Smoothing = "off"
-    cliff_diving_is_diving: bool = (
-        False  # THUMOS14: a frame's diving score is at least its cliff diving score
-    )
+    cliff_diving_is_diving: bool = False  # THUMOS14: a frame's diving score is at least its cliff diving score
     bootstrap: int = 0  # replicates; 0: no interval
     seed: int = 0
 
@@ -85,38 +83,27 @@ class DetectionScore:
         return self.mAP if self.headline == "mAP" else self.mcAP
 
 
+@dataclass(frozen=True)
+class ScoredFrames:
+    """The frames that a protocol counts, after its processing."""
+
+    predictions: Predictions
+    column: dict[str, int]  # of each class name
+    kept: Bools  # (all frames,) False where the protocol trims
+    ambiguous: int  # frames dropped because of their label
+    notes: tuple[str, ...]
+
+
 def score_detection(
     predictions: Predictions, protocol: Protocol, options: DetectionOptions | None = None
 ) -> DetectionScore:
     """Score pooled frames by a protocol."""
     options = options or DetectionOptions()
-    column = match_columns(predictions, protocol)
-    scored = [column[name] for name in protocol.scored]
-    notes: list[str] = []
-
-    keep = _untrimmed(predictions, options) if protocol.trims else np.ones(predictions.frames, dtype=np.bool_)
-    trimmed = int((~keep).sum())
-    if not keep.any():
-        raise InputError(
-            f"no frame is left: protocol {protocol.name} leaves the first {options.window - 1} and the last "
-            f"{options.future + 1} frames of each video out, and no video is longer than that"
-        )
-    kept = predictions.select(keep)
-    videos = len(np.unique(kept.video))
-    if videos < len(predictions.videos):
-        notes.append(
-            f"{len(predictions.videos) - videos} of {len(predictions.videos)} videos are too short for it"
-        )
-
-    kept = replace(kept, scores=_processed(kept, protocol, column, options, notes))
-    unclear = _is_ambiguous(kept, protocol, column)
-    if unclear.all():
-        raise InputError(f"every frame is of class {protocol.ambiguous}: there is nothing to score")
-    clear = kept.select(~unclear)
-    scores, positives = clear.scores[:, scored], clear.positives(scored)
+    chosen = scored_frames(predictions, protocol, options)
+    clear = chosen.predictions
+    columns = [chosen.column[name] for name in protocol.scored]
+    scores, positives = clear.scores[:, columns], clear.positives(columns)
     result = precision_scores(scores, positives)
-    notes += _notes_on_classes(result, protocol)
-
     stage_ap, stage_cap = stage_scores(scores, positives, clear.video) if protocol.stages else (None, None)
     intervals: dict[Headline, Interval] = {}
     if options.bootstrap:
@@ -130,15 +117,36 @@ def score_detection(
         cap=result.cap,
         positives=result.positives,
         frames=clear.frames,
-        trimmed=trimmed,
-        ambiguous=int(unclear.sum()),
-        videos=videos,
-        notes=tuple(notes),
+        trimmed=int((~chosen.kept).sum()),
+        ambiguous=chosen.ambiguous,
+        videos=len(np.unique(clear.video)),
+        notes=(*chosen.notes, *_notes_on_classes(result, protocol)),
         stage_ap=stage_ap,
         stage_cap=stage_cap,
-        anticipation=_score_anticipation(predictions, protocol, column, keep),
+        anticipation=_score_anticipation(predictions, protocol, chosen),
         intervals=intervals,
     )
+
+
+def scored_frames(predictions: Predictions, protocol: Protocol, options: DetectionOptions) -> ScoredFrames:
+    """Trim, smooth, merge classes and drop ambiguous frames, in the order of the official scripts."""
+    column = match_columns(predictions, protocol)
+    notes: list[str] = []
+    kept = np.ones(predictions.frames, dtype=np.bool_)
+    if protocol.trims:
+        kept = _untrimmed(predictions, options)
+        ends = f"the first {options.window - 1} and the last {options.future + 1} frames of a video"
+        if not kept.any():
+            raise InputError(f"no frame is left: protocol {protocol.name} leaves {ends} out, and no video is longer")
+        short = len(predictions.videos) - len(np.unique(predictions.video[kept]))
+        if short:
+            notes.append(f"{short} of {len(predictions.videos)} videos have nothing between {ends}")
+    trimmed = predictions.select(kept)
+    trimmed = replace(trimmed, scores=_processed(trimmed, protocol, column, options, notes))
+    unclear = _is_ambiguous(trimmed, protocol, column)
+    if unclear.all():
+        raise InputError(f"every frame is of class {protocol.ambiguous}: there is nothing to score")
+    return ScoredFrames(trimmed.select(~unclear), column, kept, int(unclear.sum()), tuple(notes))
 
 
 def match_columns(predictions: Predictions, protocol: Protocol) -> dict[str, int]:
@@ -229,18 +237,14 @@ def _is_ambiguous(predictions: Predictions, protocol: Protocol, column: dict[str
 def _notes_on_classes(result: PrecisionScores, protocol: Protocol) -> list[str]:
     absent = [name for name, count in zip(protocol.scored, result.positives, strict=True) if count == 0]
     if len(absent) == len(protocol.scored):
-        raise InputError(
-            "no frame has a label of any scored class: is 'label' right, and the split not empty?"
-        )
+        raise InputError("no frame has a label of any scored class: is 'label' right, and the split not empty?")
     if not absent:
         return []
     left = len(protocol.scored) - len(absent)
     return [f"no positive frame of {', '.join(absent)}: left out of the mean, which is over {left} classes"]
 
 
-def _score_anticipation(
-    predictions: Predictions, protocol: Protocol, column: dict[str, int], keep: Bools
-) -> tuple[HorizonScore, ...]:
+def _score_anticipation(predictions: Predictions, protocol: Protocol, chosen: ScoredFrames) -> tuple[HorizonScore, ...]:
     """Scores of row t for the frames t+1, t+2, … of the same video.
 
     A protocol that trims follows OadTR: rows whose newest frame is ambiguous are dropped, an ambiguous
@@ -248,13 +252,13 @@ def _score_anticipation(
     """
     if predictions.anticipation is None:
         return ()
-    scored = [column[name] for name in protocol.scored]
-    unclear = _is_ambiguous(predictions, protocol, column)
+    scored = [chosen.column[name] for name in protocol.scored]
+    unclear = _is_ambiguous(predictions, protocol, chosen.column)
     results = []
     for horizon in range(predictions.anticipation.shape[1]):
         ahead = horizon + 1
         row = np.arange(max(predictions.frames - ahead, 0))
-        usable = (predictions.video[row] == predictions.video[row + ahead]) & keep[row]
+        usable = (predictions.video[row] == predictions.video[row + ahead]) & chosen.kept[row]
         usable &= ~(unclear[row] if protocol.trims else unclear[row + ahead])
         row = row[usable]
         if len(row) == 0:

@@ -29,9 +29,7 @@ class Predictions:
     """Scores and truth of pooled frames; the frames of a video stand together, in order of time."""
 
     scores: Floats  # (frames, classes)
-    label: NDArray[
-        Any
-    ]  # (frames,) class numbers, or (frames, classes) bool where a frame may have several classes
+    label: NDArray[Any]  # (frames,) class numbers, or (frames, classes) bool where a frame may have several classes
     video: Integers  # (frames,) index into `videos`
     videos: tuple[str, ...]
     classes: tuple[str, ...] | None = None
@@ -129,9 +127,7 @@ def read_predictions(path: Path) -> Predictions:
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(
-                    f"{path} is a single array: an .npz file with 'scores', 'label' and 'video' is needed"
-                )
+                raise InputError(f"{path} is a single array: an .npz file with 'scores', 'label' and 'video' is needed")
             missing = [name for name in ("scores", "label", "video") if name not in archive.files]
             if missing:
                 found = ", ".join(archive.files) or "nothing"
@@ -191,8 +187,7 @@ def _as_label(label: NDArray[Any], frames: int, where: str) -> NDArray[Any]:
     label = np.asarray(label)
     if label.ndim not in (1, 2) or label.shape[0] != frames:
         raise InputError(
-            f"{where}: 'label' has shape {label.shape}, "
-            f"but must be ({frames},) or ({frames}, classes) like the scores"
+            f"{where}: 'label' has shape {label.shape}, but must be ({frames},) or ({frames}, classes) like the scores"
         )
     if label.dtype.kind not in "fiub" or not np.array_equal(label, np.trunc(label)):
         raise InputError(f"{where}: 'label' must hold class numbers, or zeros and ones per class")

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pipelines.datasets.shipped import shipped_list
 from pipelines.errors import ConfigurationError, UsageError
 
 Headline = Literal["mAP", "mcAP"]
@@ -26,22 +27,8 @@ OAD_FUTURE = 8  # frames that OadTR's decoder looks ahead: 2 s
 
 BACKGROUND = "background"
 
-THUMOS14_CLASSES = (
-    "Background", "BaseballPitch", "BasketballDunk", "Billiards", "CleanAndJerk", "CliffDiving",
-    "CricketBowling", "CricketShot", "Diving", "FrisbeeCatch", "GolfSwing", "HammerThrow", "HighJump",
-    "JavelinThrow", "LongJump", "PoleVault", "Shotput", "SoccerPenalty", "TennisSwing", "ThrowDiscus",
-    "VolleyballSpiking", "Ambiguous",
-)  # fmt: skip
-
-TVSERIES_CLASSES = (
-    "background", "Pick something up", "Point", "Drink", "Stand up", "Run", "Sit down", "Read", "Smoke",
-    "Drive car", "Open door", "Give something", "Use computer", "Write", "Go down stairway", "Close door",
-    "Throw something", "Go up stairway", "Get in/out of car", "Hang up phone", "Eat", "Answer phone",
-    "Dress up", "Clap", "Undress", "Kiss", "Fall/trip", "Wave", "Pour", "Punch", "Fire weapon",
-)  # fmt: skip
-
-GTZAN_CLASSES = ("blues", "classical", "country", "disco", "hiphop", "jazz", "metal", "pop", "reggae",
-"rock")  # fmt: skip
+THUMOS14_CLASSES = tuple(shipped_list("thumos14")["class_names"])  # background first, ambiguous last
+TVSERIES_CLASSES = tuple(shipped_list("tvseries")["class_names"])  # background first
 
 # Classes 1 … 20 of the authors' alphabetical TVSeries table.
 COOADTR_CLASSES = tuple(sorted(TVSERIES_CLASSES[1:])[1:21])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from pipelines.errors import UsageError
 from pipelines.evaluation.metrics import Floats, Integers
 
 # video: neighbours within the recording. pooled: over all frames in a row, as the official scripts do, so
@@ -13,6 +14,14 @@ from pipelines.evaluation.metrics import Floats, Integers
 Smoothing = Literal["off", "video", "pooled"]
 
 REACH = 2  # frames to either side
+
+
+def as_smoothing(name: str) -> Smoothing:
+    """A kind of smoothing by its name."""
+    for known in get_args(Smoothing):
+        if name == known:
+            return known  # type: ignore[no-any-return]
+    raise UsageError(f"unknown smoothing '{name}': choose from {', '.join(get_args(Smoothing))}")
 
 
 def smooth_scores(scores: Floats, video: Integers, smoothing: Smoothing) -> Floats:

@@ -34,9 +34,7 @@ def stage_of_frames(positive: Bools, video: Integers) -> NDArray[np.bool_]:
     return members
 
 
-def stage_scores(
-    scores: Floats, positives: Bools, video: Integers
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def stage_scores(scores: Floats, positives: Bools, video: Integers) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """AP and calibrated AP of each tenth, both (stages, classes); NaN for a class without positives.
 
     scores, positives: (frames, classes). The positives of a stage are ranked against all negatives of the

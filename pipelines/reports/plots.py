@@ -1,0 +1,121 @@
+"""Figures: the confusion matrix, and score against cost (figure 2 of the paper)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import InputError, UsageError
+from pipelines.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("png", "svg", "pdf")
+_DOTS_PER_INCH = 150
+_MOST_ANNOTATED = 25  # classes; beyond, numbers in the cells are too small to read
+
+
+@dataclass(frozen=True)
+class CostPoint:
+    """One model in the plot of score against cost."""
+
+    name: str
+    macs: float  # multiply-accumulates per prediction
+    score: float  # a fraction
+    deviation: float = 0.0  # over runs
+    family: str = ""  # models of one family share a colour and are joined by a line
+
+
+def check_plot_path(path: Path) -> str:
+    """The format that a file name asks for; checked before the work, not after it."""
+    suffix = path.suffix.lower().lstrip(".")
+    if suffix not in FORMATS:
+        raise UsageError(f"cannot draw to {path}: choose a name that ends in .{', .'.join(FORMATS)}")
+    return suffix
+
+
+def plot_confusion(path: Path, counts: NDArray[np.integer[Any]], classes: Sequence[str], title: str) -> None:
+    """Draw a confusion matrix.
+
+    counts: (true classes, predicted classes); colour is the share of the true class.
+    """
+    total = counts.sum(axis=1, keepdims=True)
+    share = counts / np.maximum(total, 1)
+    size = max(4.5, 0.42 * len(classes) + 2.5)
+    figure = _figure(size + 1.0, size)
+    axes = figure.add_subplot()
+    image = axes.imshow(share, vmin=0, vmax=1, cmap="Blues")
+    axes.set_xticks(range(len(classes)), classes, rotation=90 if len(classes) > 12 else 45, ha="center")
+    if len(classes) <= 12:
+        for label in axes.get_xticklabels():
+            label.set_horizontalalignment("right")
+            label.set_rotation_mode("anchor")
+    axes.set_yticks(range(len(classes)), classes)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+    axes.set_title(title)
+    if len(classes) <= _MOST_ANNOTATED:
+        for row, column in zip(*np.nonzero(counts), strict=True):
+            value = share[row, column]
+            text = f"{100 * value:.0f}"
+            if text != "0":
+                colour = "white" if value > 0.55 else "black"
+                axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=7)
+    bar = figure.colorbar(image, ax=axes, fraction=0.046, pad=0.03)
+    bar.set_label("share of the true class")
+    bar.ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
+    _save(figure, path)
+
+
+def plot_score_against_macs(path: Path, points: Sequence[CostPoint], metric: str, title: str) -> None:
+    """Draw score over MACs per prediction, on a logarithmic axis of cost."""
+    if not points:
+        raise InputError("there is no model to draw")
+    if any(not point.macs > 0 for point in points):
+        raise InputError("a model without a count of MACs cannot be drawn on a logarithmic axis")
+    figure = _figure(6.5, 4.5)
+    axes = figure.add_subplot()
+    families = list(dict.fromkeys(point.family for point in points))
+    for number, family in enumerate(families):
+        members = sorted((point for point in points if point.family == family), key=lambda point: point.macs)
+        axes.errorbar(
+            [point.macs for point in members],
+            [100 * point.score for point in members],
+            yerr=[100 * point.deviation for point in members] if any(p.deviation for p in members) else None,
+            marker="o",
+            capsize=3,
+            color=f"C{number}",
+            label=family or None,
+        )
+        for point in members:
+            axes.annotate(
+                point.name, (point.macs, 100 * point.score), xytext=(6, 6), textcoords="offset points", fontsize=8
+            )
+    axes.set_xscale("log")
+    axes.set_xlabel("MACs per prediction")
+    axes.set_ylabel(f"{metric} (%)")
+    axes.set_title(title)
+    axes.margins(x=0.18, y=0.15)
+    axes.grid(True, which="major", alpha=0.3)
+    if any(families):
+        axes.legend()
+    _save(figure, path)
+
+
+def _figure(width: float, height: float) -> Figure:
+    # The object-oriented interface: no global state, and no window system is looked for.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Figure, path: Path) -> None:
+    suffix = check_plot_path(path)
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, format=suffix, dpi=_DOTS_PER_INCH)
