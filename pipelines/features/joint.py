@@ -1,0 +1,195 @@
+"""Several extractors on one clock, fed by one decode. `extract` and `stream` both compute their rows here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import is_
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import ConfigurationError, UsageError
+from pipelines.features.clock import FrameChoice, FramePicker, RowClock
+from pipelines.features.extractor import AudioExtractor, Rows, VideoExtractor
+from pipelines.features.media import AudioBlock, DamagedMediaError, MediaReader, Resampler, VideoFrame
+from pipelines.features.spec import Align, FeatureSpec
+
+Extractor = AudioExtractor | VideoExtractor
+
+
+class FeatureStream:
+    """Push audio and frames as they come; get the joined rows that are ready, each once and in order.
+
+    A row is ready when every extractor has it. Audio and video start together at media time `origin`. The audio
+    extractors must have been built for the same `hop` and `align`.
+    """
+
+    def __init__(
+        self,
+        extractors: Sequence[Extractor],
+        hop: float,
+        align: Align = "causal",
+        frame: FrameChoice = "centre",
+        origin: float = 0.0,
+    ) -> None:
+        self.spec = FeatureSpec(tuple(extractor.spec for extractor in extractors), hop, align)
+        self.origin = origin
+        self.rows_given = 0
+        self._parts: list[_AudioPart | _VideoPart] = []
+        for extractor in extractors:
+            if extractor.spec.kind == "audio":
+                self._parts.append(_AudioPart(extractor))  # type: ignore[arg-type]
+            elif extractor.spec.kind == "video":
+                self._parts.append(_VideoPart(extractor, RowClock(hop, align), frame))  # type: ignore[arg-type]
+            else:
+                raise ConfigurationError(f"unknown kind of extractor '{extractor.spec.kind}'")
+        self._audio = [part for part in self._parts if isinstance(part, _AudioPart)]
+        self._video = [part for part in self._parts if isinstance(part, _VideoPart)]
+        self._rate: int | None = None
+        self._resamplers: dict[int, Resampler] = {}  # by the rate that extractors want
+        self._ended = False
+
+    @property
+    def needs_audio(self) -> bool:
+        return bool(self._audio)
+
+    @property
+    def needs_video(self) -> bool:
+        return bool(self._video)
+
+    def push_audio(self, samples: NDArray[np.float32], rate: int) -> Rows:
+        """(n,) mono samples at `rate` Hz, which must stay the same -> (rows, width)."""
+        self._check_open()
+        if self._rate is None:
+            self._rate = rate
+            self._resamplers = {
+                wanted: Resampler(rate, wanted) for wanted in {part.extractor.sample_rate for part in self._audio}
+            }
+        elif rate != self._rate:
+            raise UsageError(f"the audio of a stream cannot change from {self._rate} to {rate} Hz")
+        for wanted, resampler in self._resamplers.items():
+            self._hear(wanted, resampler.push(samples))
+        return self._drain()
+
+    def push_frame(
+        self, frame: NDArray[np.uint8] | VideoFrame, time: float | None = None, duration: float | None = None
+    ) -> Rows:
+        """One picture -> (rows, width).
+
+        A `VideoFrame` as `decode` yields it knows its time; an RGB array (height, width, 3) needs it. Without a
+        `duration` the last frame of the stream is taken to last as long as the one before.
+        """
+        self._check_open()
+        if not isinstance(frame, VideoFrame):
+            if time is None:
+                raise UsageError("a picture without a time: pass `time` in media seconds")
+            image = np.array(frame)  # callers may reuse their buffer
+            frame = VideoFrame(time, duration or 0.0, lambda: image)
+        for part in self._video:
+            part.push(frame, frame.time - self.origin)
+        return self._drain()
+
+    def flush(self) -> Rows:
+        """End the stream -> the remaining (rows, width). Rows that not every extractor has are left out."""
+        self._check_open()
+        self._ended = True
+        for wanted, resampler in self._resamplers.items():
+            self._hear(wanted, resampler.flush())
+        for part in self._parts:
+            part.flush()
+        return self._drain()
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise UsageError("this feature stream has ended: build a new one")
+
+    def _hear(self, rate: int, samples: NDArray[np.float32]) -> None:
+        if len(samples):
+            for part in self._audio:
+                if part.extractor.sample_rate == rate:
+                    part.rows.extend(part.extractor.push(samples))
+
+    def _drain(self) -> Rows:
+        count = min(len(part.rows) for part in self._parts)
+        joined = [np.concatenate([part.rows[index] for part in self._parts]) for index in range(count)]
+        for part in self._parts:
+            del part.rows[:count]
+        self.rows_given += count
+        return np.stack(joined) if joined else np.zeros((0, self.spec.width), np.float32)
+
+
+class _AudioPart:
+    def __init__(self, extractor: AudioExtractor) -> None:
+        self.extractor = extractor
+        self.rows: list[NDArray[np.float32]] = []  # each (width,)
+
+    def flush(self) -> None:
+        self.rows.extend(self.extractor.flush())
+
+
+class _VideoPart:
+    """Frames are looked at one row at a time, so that the numbers do not depend on how the frames came."""
+
+    def __init__(self, extractor: VideoExtractor, clock: RowClock, frame: FrameChoice) -> None:
+        self.extractor = extractor
+        self.rows: list[NDArray[np.float32]] = []  # each (width,)
+        self._picker: FramePicker[VideoFrame] = FramePicker(clock, extractor.frames_per_row, frame)
+        self._last_time: float | None = None
+        self._last_images: list[NDArray[np.uint8]] = []
+        self._last_row: NDArray[np.float32] | None = None
+
+    def push(self, frame: VideoFrame, time: float) -> None:
+        duration = frame.duration
+        if not duration and self._last_time is not None:
+            duration = time - self._last_time
+        self._last_time = time
+        self._take(self._picker.push(frame, time, duration), frame)
+
+    def flush(self) -> None:
+        self._take(self._picker.flush(), None)
+
+    def _take(self, rows: list[list[VideoFrame | None]], newest: VideoFrame | None) -> None:
+        for frames in rows:
+            shown = next((frame for frame in frames if frame is not None), newest)
+            if shown is None:  # only black was ever due, and the stream ends
+                continue
+            images = [np.zeros_like(shown.image) if frame is None else frame.image for frame in frames]
+            self.rows.append(self._row(images))
+
+    def _row(self, images: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        # A picture that stays on for several rows is looked at once.
+        same = len(images) == len(self._last_images) and all(map(is_, images, self._last_images))
+        if self._last_row is None or not same:
+            self._last_row = self.extractor.push(np.stack(same_size(images)))[0]
+            self._last_images = images
+        return self._last_row
+
+
+def same_size(images: list[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:
+    """Pictures of a stack at the newest one's size: a stream may change its size in the middle."""
+    height, width, _ = images[-1].shape
+    if all(image.shape == images[-1].shape for image in images):
+        return images
+    import cv2
+
+    return [np.asarray(cv2.resize(image, (width, height)), np.uint8) for image in images]
+
+
+def feature_rows(reader: MediaReader, stream: FeatureStream) -> Iterator[Rows]:
+    """All rows of a source, some at a time. A damaged source gives its rows first and then raises."""
+    damage: DamagedMediaError | None = None
+    try:
+        for item in reader:
+            if isinstance(item, AudioBlock):
+                rows = stream.push_audio(item.samples, item.rate)
+            else:
+                rows = stream.push_frame(item)
+            if len(rows):
+                yield rows
+    except DamagedMediaError as error:
+        damage = error
+    rows = stream.flush()
+    if len(rows):
+        yield rows
+    if damage is not None:
+        raise damage

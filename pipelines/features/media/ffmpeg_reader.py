@@ -1,0 +1,186 @@
+"""The wanted tracks of a source through ffmpeg, kept in step with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.errors import InputError
+from pipelines.features.media.audio import AudioTrackReader
+from pipelines.features.media.container import (
+    MICROSECOND,
+    Source,
+    frame_rate,
+    is_url,
+    local_path,
+    open_container,
+    reason,
+    select_streams,
+    source_name,
+)
+from pipelines.features.media.damage import missing_bytes, missing_seconds
+from pipelines.features.media.info import AudioBlock, VideoFrame
+from pipelines.features.media.probe import describe
+from pipelines.features.media.timeline import Timeline
+from pipelines.features.media.video import VideoTrackReader
+
+LARGEST_SKEW = 10.0  # seconds by which one track may trail the other before it counts as having a gap
+SEEK_FROM = 5.0  # seconds; before that, decoding from the beginning costs nothing
+RUN_UP = 1.0  # seconds decoded ahead of a seek target: audio codecs need some frames to be exact again
+ROUNDING = 1e-3  # seconds of silence more than needed, so that rounded times do not cost the last row
+
+
+class FfmpegReader:
+    """One pass over a source from `start` until `stop` has been reached by every wanted track."""
+
+    def __init__(
+        self,
+        source: Source,
+        audio: bool,
+        video: bool,
+        audio_rate: int | None,
+        start: float,
+        stop: float,
+        format: str | None,
+        options: Mapping[str, str] | None,
+        live: bool,
+    ) -> None:
+        self.damage: str | None = None
+        self._name = source_name(source)
+        self._path = local_path(source, format)
+        self._start, self._stop = start, stop
+        self._bad_packets = 0
+        self._audio: AudioTrackReader | None = None
+        self._video: VideoTrackReader | None = None
+        self._streams: list[Any] = []
+        self._container = open_container(source, format, options)
+        try:
+            self.info = describe(source, self._container)
+            begin = self._container.start_time
+            self._origin = begin * MICROSECOND if begin is not None else 0.0
+            audio_stream, video_stream = select_streams(self._container)
+            if audio:
+                self._open_audio(audio_stream, audio_rate)
+            if video:
+                self._open_video(video_stream, live)
+            if start >= SEEK_FROM and not is_url(source) and self.info.duration is not None:
+                self._seek()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def end(self) -> float:
+        """Media time up to which some wanted track is known."""
+        return max(track.end for track in self._tracks)
+
+    def empty_tracks(self) -> list[str]:
+        """The kinds of wanted tracks that gave nothing."""
+        empty = ["audio"] if self._audio is not None and not self._audio.heard else []
+        return empty + (["video"] if self._video is not None and not self._video.shown else [])
+
+    def close(self) -> None:
+        self._container.close()
+
+    def __iter__(self) -> Iterator[AudioBlock | VideoFrame]:
+        whole = True
+        for track, frame in self._frames():
+            yield from track.push(frame)
+            yield from self._keep_in_step(LARGEST_SKEW)
+            if min(track.end for track in self._tracks) >= self._stop:
+                whole = False
+                break
+        yield from self._keep_in_step(0.0)
+        if self._audio is not None:
+            yield from self._audio.flush()
+        self._judge(whole)
+
+    @property
+    def _tracks(self) -> list[AudioTrackReader | VideoTrackReader]:
+        return [track for track in (self._audio, self._video) if track is not None]
+
+    def _open_audio(self, stream: Any | None, rate: int | None) -> None:
+        if stream is None:
+            raise InputError(f"{self._name}: has no audio track")
+        track_rate = stream.codec_context.sample_rate
+        if not track_rate:
+            raise InputError(f"{self._name}: the audio track states no sample rate")
+        timeline = Timeline(self._origin, self.info.duration)
+        self._audio = AudioTrackReader(timeline, track_rate, rate, self._start)
+        self._streams.append(stream)
+
+    def _open_video(self, stream: Any | None, live: bool) -> None:
+        if stream is None:
+            raise InputError(f"{self._name}: has no video track")
+        context = stream.codec_context
+        # Frame threads hold several pictures back; a live view cannot wait for them.
+        context.thread_type = "SLICE" if live else "AUTO"
+        size = (context.width or 16, context.height or 16)
+        timeline = Timeline(self._origin, self.info.duration)
+        self._video = VideoTrackReader(timeline, frame_rate(stream), size, self._start)
+        self._streams.append(stream)
+
+    def _seek(self) -> None:
+        import av
+
+        target = int((self._start - RUN_UP + self._origin) / MICROSECOND)
+        try:
+            self._container.seek(target, backward=True)
+        except av.error.FFmpegError:
+            return  # not seekable: decode from where we are and drop what comes before the start
+
+    def _frames(self) -> Iterator[tuple[AudioTrackReader | VideoTrackReader, Any]]:
+        """Every frame of the wanted tracks that can be decoded; damage is counted, not raised."""
+        import av
+
+        tracks = dict(zip((stream.index for stream in self._streams), self._tracks, strict=True))
+        try:
+            for packet in self._container.demux(self._streams):
+                try:
+                    frames = packet.decode()
+                except av.error.EOFError:
+                    continue
+                except (av.error.FFmpegError, ValueError):
+                    self._bad_packets += 1
+                    continue
+                for frame in frames:
+                    yield tracks[packet.stream.index], frame
+            return
+        except (av.error.FFmpegError, OSError) as error:
+            self.damage = f"reading stopped early ({reason(error)})"
+        for stream in self._streams:
+            try:
+                frames = stream.codec_context.decode(None)
+            except (av.error.FFmpegError, ValueError):
+                continue  # that the source is damaged is known already
+            for frame in frames:
+                yield tracks[stream.index], frame
+
+    def _keep_in_step(self, skew: float) -> Iterator[AudioBlock | VideoFrame]:
+        """Let no wanted track trail the other by more than `skew` seconds."""
+        if self._audio is None or self._video is None:
+            return
+        audio, video = self._audio.end, self._video.end
+        if audio < video - skew:
+            yield from self._audio.fill_to(video + ROUNDING)
+        elif video < audio - skew:
+            yield from self._video.fill_to(audio)
+
+    def _judge(self, whole: bool) -> None:
+        """Set `damage` from what was seen; `whole`: the source was read to its end."""
+        found = [self.damage] if self.damage else []
+        if whole and self._path is not None and self._path.is_file():
+            ends = dict(zip(self._streams, (track.source_end for track in self._tracks), strict=True))
+            seconds = missing_seconds(self._container, ends, self._origin)
+            if seconds:
+                found.append(f"the file ends in the middle, {seconds:.1f} s are missing")
+            elif missing_bytes(self._path):
+                found.append("the file ends in the middle")
+        if self._bad_packets:
+            found.append(f"packets that cannot be decoded: {self._bad_packets}")
+        jumps = sum(track.jumps for track in self._tracks)
+        if jumps:
+            found.append(f"impossible timestamps: {jumps}")
+        if self._audio is not None and self._audio.not_finite:
+            found.append(f"audio samples that are NaN or infinite: {self._audio.not_finite}")
+        self.damage = "; ".join(found) or None

@@ -1,0 +1,49 @@
+"""From a decoded ffmpeg picture to an upright RGB array."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# The display matrix of a picture maps stored to shown coordinates: x' = a·x + c·y, y' = b·x + d·y (y down).
+Matrix = tuple[int, int, int, int]  # a, b, c, d in 16.16 fixed point
+UPRIGHT: Matrix = (1 << 16, 0, 0, 1 << 16)
+
+
+def display_matrix(frame: Any) -> Matrix:
+    """The orientation that the source asks for (phones store pictures sideways)."""
+    for data in frame.side_data:
+        if data.type.name == "DISPLAYMATRIX":
+            a, b, _, c, d = np.frombuffer(bytes(data), np.int32, count=5).tolist()
+            return UPRIGHT if a == b == c == d == 0 else (a, b, c, d)
+    return UPRIGHT
+
+
+def rotation(matrix: Matrix) -> int:
+    """Degrees clockwise, a multiple of 90 in 0..270."""
+    a, b, _, _ = matrix
+    return round(math.degrees(math.atan2(b, a)) / 90) % 4 * 90
+
+
+def orient(image: NDArray[np.uint8], matrix: Matrix) -> NDArray[np.uint8]:
+    """Turn and mirror (h, w, 3) as the display matrix says, to the nearest multiple of 90 degrees."""
+    a, b, c, d = matrix
+    if abs(a) >= abs(b):
+        flip_x, flip_y = a < 0, d < 0
+    else:
+        image = image.transpose(1, 0, 2)
+        flip_x, flip_y = c < 0, b < 0
+    if flip_y:
+        image = image[::-1]
+    if flip_x:
+        image = image[:, ::-1]
+    return np.ascontiguousarray(image)
+
+
+def to_rgb(frame: Any) -> NDArray[np.uint8]:
+    """(height, width, 3), upright."""
+    image: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
+    return orient(image, display_matrix(frame))

@@ -1,0 +1,87 @@
+"""The video track of a source: frames in strictly increasing media time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.features.media.info import VideoFrame
+from pipelines.features.media.picture import to_rgb
+from pipelines.features.media.timeline import Timeline
+
+USUAL_DURATION = 0.04  # seconds; for a single picture and for tracks that state no rate
+
+
+def image_of(frame: VideoFrame) -> NDArray[np.uint8]:
+    return frame.image
+
+
+def black(width: int, height: int) -> NDArray[np.uint8]:
+    return np.zeros((height, width, 3), np.uint8)
+
+
+class VideoTrackReader:
+    """Places decoded pictures in media time, from `start` on."""
+
+    def __init__(self, timeline: Timeline, rate: float | None, size: tuple[int, int], start: float) -> None:
+        self.shown = 0  # pictures that came from the source
+        self._timeline = timeline
+        self._usual = 1.0 / rate if rate else USUAL_DURATION
+        self._size = size
+        self._start = start
+        self._last: VideoFrame | None = None  # the newest frame, maybe a repetition
+        self._picture: VideoFrame | None = None  # the newest that is none: repetitions form no chain
+        self._before: VideoFrame | None = None  # the picture that is on display at `start`
+
+    @property
+    def jumps(self) -> int:
+        """Timestamps that could not be true."""
+        return self._timeline.jumps
+
+    @property
+    def source_end(self) -> float:
+        """Media time that the source's own frames reach, without anything that was filled in."""
+        return self._timeline.reached
+
+    @property
+    def end(self) -> float:
+        """Media time up to which the track is known."""
+        return self._last.end if self._last else self._start
+
+    def push(self, frame: Any) -> Iterator[VideoFrame]:
+        """The frame for an `av.VideoFrame`, unless it comes before the start or out of order."""
+        stated = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
+        duration = stated if stated > 0 else self._usual
+        stamp = None if frame.pts is None else float(frame.pts * frame.time_base)
+        time = self._timeline.place(stamp, duration)
+        self.shown += 1
+        picture = VideoFrame(time, duration, partial(to_rgb, frame))
+        if time < self._start - 1e-6:
+            self._before = picture
+            return
+        if self._before is not None:
+            before, self._before = self._before, None
+            if before.end > self._start + 1e-6 and time > self._start + 1e-6:
+                yield from self._show(VideoFrame(self._start, time - self._start, before.convert))
+        self._picture = picture
+        yield from self._show(picture)
+
+    def fill_to(self, time: float) -> Iterator[VideoFrame]:
+        """The last picture (black before the first) again, at the end of the track as known, up to `time`."""
+        if time <= self.end:
+            return
+        if self._last is None:
+            width, height = self._size
+            yield from self._show(VideoFrame(self._start, time - self._start, partial(black, width, height)))
+        else:
+            end = self._last.end
+            yield from self._show(VideoFrame(end, time - end, partial(image_of, self._picture or self._last)))
+
+    def _show(self, frame: VideoFrame) -> Iterator[VideoFrame]:
+        if self._last is None or frame.time > self._last.time:
+            self._last = frame
+            yield frame
