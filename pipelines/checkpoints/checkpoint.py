@@ -1,0 +1,254 @@
+"""Our own checkpoints: safetensors that say what they are.
+
+The metadata carries the format version, the model's configuration, class names, the feature specification, where the
+weights came from, and a checksum of the weights. Loading is strict: a file either is exactly right or is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from pipelines.errors import CheckpointError, ConfigurationError, CotransError
+from pipelines.features.spec import FeatureSpec
+from pipelines.files import atomic_write
+from pipelines.model.config import ModelConfig
+from pipelines.model.transformer import ContinualTransformer
+
+FORMAT = "cotrans-model"
+VERSION = 1
+SUFFIX = ".safetensors"
+_KEYS = ("format", "version", "config", "class_names", "features", "provenance", "checksum")
+_PRECISIONS = (torch.float32, torch.float64)
+_LARGEST_CYCLIC_TABLE = 2**28  # numbers: computed from the configuration, so no tensor in the file bounds it
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model and everything that its file says about it."""
+
+    model: ContinualTransformer  # in evaluation mode, on the CPU
+    config: ModelConfig
+    class_names: tuple[str, ...]
+    features: FeatureSpec | None  # what the model was trained on; None: unknown
+    provenance: Mapping[str, Any]  # where the weights came from; plain JSON values
+
+
+@dataclass(frozen=True)
+class CheckpointHeader:
+    """What a checkpoint says about itself: `load_checkpoint` without the weights."""
+
+    config: ModelConfig
+    class_names: tuple[str, ...]
+    features: FeatureSpec | None
+    provenance: Mapping[str, Any]
+    version: int
+    checksum: str
+    shapes: Mapping[str, tuple[int, ...]]
+    precision: str  # "float32" or "float64"
+
+
+def default_class_names(classes: int) -> tuple[str, ...]:
+    """Names for classes that nobody has named."""
+    return tuple(f"class {index}" for index in range(classes))
+
+
+def save_checkpoint(
+    path: Path,
+    model: ContinualTransformer,
+    class_names: Sequence[str] | None = None,
+    features: FeatureSpec | None = None,
+    provenance: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model atomically. class_names: one for each class; None: "class 0", "class 1", …
+
+    provenance: plain JSON values, for example {"source": …, "command": …}.
+    """
+    config = model.config
+    names = default_class_names(config.classes) if class_names is None else tuple(class_names)
+    _check_description(config, names, features)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    _check_values(tensors, "the model")
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "config": config.to_json(),
+        "class_names": json.dumps(names, ensure_ascii=False),
+        "features": json.dumps(None if features is None else features.to_dict(), ensure_ascii=False),
+        "provenance": json.dumps(dict(provenance or {}), ensure_ascii=False, allow_nan=False),
+        "checksum": _checksum(tensors),
+    }
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(_with_sorted_header(save(tensors, metadata)))
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read a model that `save_checkpoint` wrote; anything else is a CheckpointError that says why."""
+    header = read_header(path)
+    model = build_model(header, path)
+    tensors = read_tensors(path)
+    if _checksum(tensors) != header.checksum:
+        raise CheckpointError(f"{path} is damaged: its weights do not have the checksum that was written with them")
+    _check_values(tensors, str(path))
+    model.load_state_dict(tensors, assign=True)
+    return Checkpoint(model.eval(), header.config, header.class_names, header.features, header.provenance)
+
+
+def read_header(path: Path) -> CheckpointHeader:
+    """What a checkpoint says about itself, without reading its weights."""
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata() or {}
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            kinds = sorted({str(part.get_dtype()) for part in slices.values()})
+    except (SafetensorError, OSError) as error:
+        raise _unreadable(path, error) from error
+    version = _check_format(path, metadata)
+    precision = {"F32": "float32", "F64": "float64"}.get(" ".join(kinds))
+    if precision is None:
+        raise CheckpointError(f"{path} holds weights of type {' and '.join(kinds)}; a checkpoint has F32 or F64 only")
+    try:
+        config = ModelConfig.from_json(metadata["config"])
+        names = _class_names(metadata["class_names"])
+        described = json.loads(metadata["features"])
+        features = None if described is None else FeatureSpec.from_dict(described)
+        provenance = json.loads(metadata["provenance"])
+        _check_description(config, names, features)
+    except (json.JSONDecodeError, CotransError) as error:
+        raise CheckpointError(f"{path} describes itself wrongly: {error}") from error
+    if not isinstance(provenance, dict):
+        raise CheckpointError(f"{path} describes itself wrongly: the provenance is not a JSON object")
+    checksum = metadata["checksum"]
+    return CheckpointHeader(config, names, features, provenance, version, checksum, shapes, precision)
+
+
+def build_model(header: CheckpointHeader, path: Path) -> ContinualTransformer:
+    """An empty model for the weights of a checkpoint, which must have exactly its tensors."""
+    config, shapes = header.config, header.shapes
+    table = config.position_count * config.width if config.encoding == "cyclic" else 0
+    if config.blocks + config.decoder_blocks > len(shapes) or table > _LARGEST_CYCLIC_TABLE:
+        raise CheckpointError(f"{path} is damaged: its configuration is too large for the weights in it")
+    model = empty_model(config, getattr(torch, header.precision))
+    check_shapes({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes, str(path))
+    return model
+
+
+def empty_model(config: ModelConfig, dtype: torch.dtype = torch.float32) -> ContinualTransformer:
+    """A model whose weights have shapes and no values yet: no memory, no random numbers."""
+    with torch.device("meta"):
+        return ContinualTransformer(config).to(dtype)
+
+
+def check_shapes(wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str) -> None:
+    """Refuse weights with missing, extra or mis-shaped tensors; the message lists them."""
+    problems = [f"{name} is missing" for name in wanted if name not in found]
+    problems += [f"{name} is not part of the model" for name in found if name not in wanted]
+    problems += [
+        f"{name} is {_shape(found[name])} instead of {_shape(shape)}"
+        for name, shape in wanted.items()
+        if name in found and found[name] != shape
+    ]
+    if problems:
+        raise CheckpointError(f"{where} does not fit its model: {listed(problems)}")
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Every tensor of a safetensors file."""
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise _unreadable(path, error) from error
+
+
+def listed(parts: Sequence[str], limit: int = 8) -> str:
+    """Parts in one line, the first few of them."""
+    more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
+    return "; ".join(parts[:limit]) + more
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape)) or "a single number"
+
+
+def _unreadable(path: Path, error: Exception) -> CheckpointError:
+    if isinstance(error, FileNotFoundError):
+        return CheckpointError(f"there is no checkpoint at {path}")
+    if isinstance(error, IsADirectoryError) or path.is_dir():
+        return CheckpointError(f"{path} is a folder, not a checkpoint")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({' '.join(reason.split())})")
+
+
+def _check_format(path: Path, metadata: Mapping[str, str]) -> int:
+    if metadata.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} is not a checkpoint of cotrans; `cotrans convert {path}` makes one of another project's model"
+        )
+    version = metadata.get("version", "")
+    if not version.isdecimal():
+        raise CheckpointError(f"{path} is damaged: its format version is '{version}'")
+    if int(version) > VERSION:
+        raise CheckpointError(
+            f"{path} was written by a newer cotrans (checkpoint version {version}, this one reads {VERSION}): update it"
+        )
+    missing = [key for key in _KEYS if key not in metadata]
+    if missing:
+        raise CheckpointError(f"{path} is damaged: it does not say its {', '.join(missing)}")
+    return int(version)
+
+
+def _class_names(text: str) -> tuple[str, ...]:
+    names = json.loads(text)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigurationError("the class names are not a list of texts")
+    return tuple(names)
+
+
+def _check_description(config: ModelConfig, names: tuple[str, ...], features: FeatureSpec | None) -> None:
+    if len(names) != config.classes:
+        raise ConfigurationError(f"there are {len(names)} class names for {config.classes} classes")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated or not all(name.strip() for name in names):
+        what = f"'{repeated[0]}' names two classes" if repeated else "a class name is empty"
+        raise ConfigurationError(f"class names must be different and not empty: {what}")
+    if features is not None and features.width != config.input_width:
+        raise ConfigurationError(
+            f"the features {features.name} have {features.width} numbers per row, the model takes {config.input_width}"
+        )
+
+
+def _check_values(tensors: Mapping[str, Tensor], where: str) -> None:
+    wrong = [name for name, tensor in tensors.items() if tensor.dtype not in _PRECISIONS]
+    if wrong:
+        raise CheckpointError(f"{where} has weights that are neither float32 nor float64: {listed(wrong)}")
+    broken = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
+    if broken:
+        raise CheckpointError(f"{where} has NaN or infinity in its weights: {listed(broken)}")
+
+
+def _with_sorted_header(data: bytes) -> bytes:
+    """The same safetensors with its header in order of key: the library's order is random, ours is reproducible."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.dumps(json.loads(data[8 : 8 + length]), sort_keys=True, ensure_ascii=False).encode()
+    header += b" " * (-len(header) % 8)  # tensors start at a multiple of 8 bytes
+    return len(header).to_bytes(8, "little") + header + data[8 + length :]
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    """CRC-32 of names and values in order of name: finds damage, not malice."""
+    value = 0
+    for name in sorted(tensors):
+        value = zlib.crc32(name.encode(), value)
+        value = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, value)
+    return f"crc32:{value:08x}"
