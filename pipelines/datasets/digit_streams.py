@@ -1,0 +1,161 @@
+"""Streams of spoken digits with pauses and noise between them: real sound for per-frame detection.
+
+The root holds recordings DIGIT_SPEAKER_TAKE.wav or .flac (the free spoken digit dataset). They are put
+together, in a seeded random order and each once per pass, into streams; what is said when is known to the
+sample. One speaker is kept out of training, and validation streams have nobody else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.feature_files import attach_features
+from pipelines.datasets.item import Item, Segment
+from pipelines.datasets.media_check import check_media, listed
+from pipelines.datasets.prepared_folder import INDEX, prepared_folder
+from pipelines.datasets.stream_mixer import SAMPLE_RATE, Recording, mix_stream, plan_streams, read_recording
+from pipelines.errors import InputError, UsageError
+from pipelines.files import write_text
+
+OBTAIN = (
+    "It should contain recordings named DIGIT_SPEAKER_TAKE.wav or .flac, such as 7_jackson_12.wav: they are in the "
+    "folder 'recordings' of the free spoken digit dataset"
+)
+NAME = re.compile(r"(\d)_([^_]+)_(\d+)")
+CLASS_NAMES = ("background", *map(str, range(10)))
+VERSION = 1  # of the mixing: another number makes other streams
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How streams are put together; the defaults are those of the results in docs/results.md."""
+
+    seconds: float = 60.0  # of a stream, about
+    passes: int = 1  # how often each training recording is used
+    seed: int = 0
+
+
+def open(
+    root: Path,
+    *,
+    fold: str | None = None,
+    test_fold: str | None = None,
+    seconds: float = 60.0,
+    passes: int = 1,
+    split_seed: int = 0,
+    feature_dir: Path | None = None,
+    hop: float | None = None,
+) -> Dataset:
+    """Streams from the recordings in `root`, made once and cached.
+
+    `fold` is the speaker to validate on (default: the first by name), `test_fold` one to test on (default:
+    nobody). Streams last about `seconds`; each training recording is used in `passes` of them. `split_seed`
+    draws the order, pauses and noise. `hop` is the seconds between rows of the features in `feature_dir`.
+    """
+    if passes < 1 or seconds < 5:
+        raise UsageError("streams of digits need --passes of at least 1 and --seconds of at least 5")
+    paths, problems = _recordings(root)
+    durations, damaged = check_media(paths)
+    problems += damaged
+    good = [path for path in paths if path in durations]
+    speakers = sorted({_parts(path)[1] for path in good})
+    held_out = {fold or next(iter(speakers), ""): "validation"}
+    if test_fold is not None:
+        held_out[test_fold] = "test"
+    _check_speakers(root, speakers, [*held_out], both=test_fold is not None)
+    options = StreamOptions(seconds, passes, split_seed)
+    takes: dict[str, list[Path]] = {"train": [], "validation": [], "test": []}
+    for path in good:
+        takes[held_out.get(_parts(path)[1], "train")].append(path)
+    items = [
+        item
+        for split, members in takes.items()
+        if members
+        for item in _streams(split, members, root, options, None if split == "train" else _parts(members[0])[1])
+    ]
+    dataset = Dataset(
+        "digits", "frames", root, CLASS_NAMES, tuple(items), hop=hop, background=0, problems=tuple(problems)
+    )
+    return attach_features(dataset, feature_dir, hop=hop)
+
+
+def _recordings(root: Path) -> tuple[list[Path], list[str]]:
+    folder = root / "recordings" if (root / "recordings").is_dir() else root
+    sounds = sorted(path for path in folder.iterdir() if path.suffix.lower() in (".wav", ".flac"))
+    named = [path for path in sounds if NAME.fullmatch(path.stem)]
+    if not named:
+        raise InputError(f"dataset digits: no recordings in {folder}. {OBTAIN}")
+    strange = [path.name for path in sounds if not NAME.fullmatch(path.stem)]
+    return named, [f"not named DIGIT_SPEAKER_TAKE, left out: {listed(strange)}"] if strange else []
+
+
+def _parts(path: Path) -> tuple[int, str]:
+    """Digit and speaker of a recording."""
+    digit, speaker, _ = path.stem.split("_")
+    return int(digit), speaker
+
+
+def _check_speakers(root: Path, speakers: list[str], held_out: list[str], both: bool) -> None:
+    for speaker in held_out:
+        if speaker not in speakers:
+            raise UsageError(f"no recordings of '{speaker}' in {root}: there are {listed(speakers, most=12)}")
+    if both and len(held_out) < 2:
+        raise UsageError(f"speaker '{held_out[0]}' cannot be for validation and for test")
+    if len(speakers) <= len(held_out):
+        raise InputError(f"dataset digits: nobody is left to train on: {root} has recordings of {', '.join(speakers)}")
+
+
+def _streams(split: str, takes: list[Path], root: Path, options: StreamOptions, speaker: str | None) -> list[Item]:
+    """The streams of one split, mixed now unless they are cached."""
+    identity = json.dumps(
+        [VERSION, split, asdict(options), str(root.resolve()), [[path.name, path.stat().st_size] for path in takes]]
+    )
+
+    def prepare(folder: Path) -> None:
+        _mix_all(folder, split, takes, options)
+
+    folder = prepared_folder(f"digits-{speaker or split}", identity, prepare)
+    index: list[dict[str, float | str | list[list[float]]]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    return [_item(folder, split, speaker, entry) for entry in index]
+
+
+def _item(folder: Path, split: str, speaker: str | None, entry: dict[str, float | str | list[list[float]]]) -> Item:
+    events = entry["events"]
+    assert isinstance(events, list)
+    segments = tuple(Segment(start, end, int(label)) for start, end, label in events)
+    return Item(
+        name=f"{speaker or split}-{entry['name']}",
+        split=split,
+        media=folder / f"{entry['name']}.wav",
+        segments=segments,
+        duration=float(str(entry["duration"])),
+        group=speaker,
+    )
+
+
+def _mix_all(folder: Path, split: str, takes: list[Path], options: StreamOptions) -> None:
+    import soundfile
+
+    passes = options.passes if split == "train" else 1
+    # One generator per split, so that validation streams do not change with the training options.
+    generator = np.random.default_rng([options.seed, sum(map(ord, split))])
+    recordings = [Recording(_parts(path)[0] + 1, read_recording(path)) for path in takes]
+    index = []
+    for number, members in enumerate(plan_streams(recordings, options.seconds, passes, generator)):
+        samples, events = mix_stream(members, generator)
+        name = f"{number:04d}"
+        soundfile.write(folder / f"{name}.wav", _as_integers(samples), SAMPLE_RATE, subtype="PCM_16")
+        index.append({"name": name, "duration": len(samples) / SAMPLE_RATE, "events": events})
+    write_text(folder / INDEX, json.dumps(index))
+
+
+def _as_integers(samples: NDArray[np.float32]) -> NDArray[np.int16]:
+    """(n,) floats in [-1, 1] as 16-bit numbers."""
+    return np.asarray(np.clip(np.rint(samples * 32767), -32768, 32767), dtype=np.int16)

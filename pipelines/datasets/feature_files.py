@@ -27,6 +27,9 @@ PARTS = ("rgb", "flow", "audio")
 PICKLE_SUFFIXES = frozenset({".pickle", ".pkl"})
 NOT_FEATURES = frozenset({"fps", "timestamps_ms", "times"})  # files that stand beside features
 
+OADTR_HOP = 0.2  # seconds: one row for every 6 frames at 30 frames per second
+LSTR_HOP = 0.25  # seconds: one row for every 6 frames at 24 frames per second
+
 
 @dataclass(frozen=True)
 class FeatureSet:
@@ -97,7 +100,7 @@ def _part_folders(folder: Path, names: list[str], parts: Sequence[str] | None, f
         paths = tuple(folders[part] / f"{name}.npy" for part in chosen)
         if paths and all(path.is_file() for path in paths):
             files[name] = paths
-    return FeatureSet("lstr", files)
+    return FeatureSet("lstr", files, LSTR_HOP)
 
 
 def _plain_files(folder: Path, names: list[str], parts: Sequence[str] | None, feature_set: str | None) -> FeatureSet:
@@ -156,7 +159,7 @@ def _pickles(folder: Path, names: list[str], parts: Sequence[str] | None, featur
         name: tuple(content[part] for part in _ordered(content, parts, origin[name]))
         for name, content in arrays.items()
     }
-    return FeatureSet("oadtr", files)
+    return FeatureSet("oadtr", files, OADTR_HOP)
 
 
 def _ordered(there: Iterable[str], parts: Sequence[str] | None, where: Path) -> list[str]:

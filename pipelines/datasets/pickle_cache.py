@@ -6,10 +6,7 @@ has been read: memory holds one array at a time, however large the pickle is.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,12 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.datasets.prepared_folder import INDEX, prepared_folder
 from pipelines.errors import InputError
-from pipelines.features.weight_store import cache_dir
 from pipelines.files import write_text
 from pipelines.safe_pickle import load_pickle
 
-INDEX = "index.json"
 # Arrays of a video, by video and part: {"video_test_0000004": {"rgb": Path, "flow": Path}}
 Arrays = dict[str, dict[str, Path]]
 
@@ -48,12 +44,11 @@ class PickleFile:
         except (OSError, zipfile.BadZipFile) as error:
             raise InputError(f"{self.path}: not a readable zip archive ({error})") from error
 
-    def folder(self, dtype: str) -> Path:
-        """Where its arrays are cached: another folder as soon as the file changes."""
+    @property
+    def identity(self) -> str:
+        """Another text as soon as the file changes."""
         status = self.path.stat()
-        identity = f"{self.path.resolve()}|{self.member}|{status.st_size}|{status.st_mtime_ns}|{dtype}"
-        stem = Path(self.member or self.path.name).stem
-        return cache_dir() / "datasets" / f"{stem}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+        return f"{self.path.resolve()}|{self.member}|{status.st_size}|{status.st_mtime_ns}"
 
 
 @dataclass
@@ -77,30 +72,16 @@ class _Spill:
 
 def cached_arrays(pickle: PickleFile, dtype: str = "float32") -> Arrays:
     """The arrays of a pickle {video: {part: array}} as .npy files, converted now unless they are there already."""
-    folder = pickle.folder(dtype)
-    if not (folder / INDEX).is_file():
-        _convert(pickle, folder, dtype)
-    index: dict[str, dict[str, str]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-    return {video: {part: folder / name for part, name in parts.items()} for video, parts in index.items()}
 
-
-def _convert(pickle: PickleFile, folder: Path, dtype: str) -> None:
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    try:
-        temporary.mkdir(parents=True, exist_ok=True)
-        spill = _Spill(temporary, dtype)
+    def prepare(folder: Path) -> None:
+        spill = _Spill(folder, dtype)
         index = _index(pickle, pickle.load(spill), spill.names)
-        write_text(temporary / INDEX, json.dumps(index))
-        if folder.exists():
-            shutil.rmtree(folder)  # a folder without an index is what is left of an older, interrupted conversion
-        temporary.rename(folder)
-    except OSError as error:
-        raise InputError(
-            f"{pickle}: cannot be converted into {folder.parent} ({error.strerror or error}); COTRANS_CACHE sets "
-            "another folder"
-        ) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        write_text(folder / INDEX, json.dumps(index))
+
+    stem = Path(pickle.member or pickle.path.name).stem
+    folder = prepared_folder(stem, f"{pickle.identity}|{dtype}", prepare)
+    stored: dict[str, dict[str, str]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    return {video: {part: folder / name for part, name in parts.items()} for video, parts in stored.items()}
 
 
 def _index(pickle: PickleFile, value: Any, names: dict[int, str]) -> dict[str, dict[str, str]]:

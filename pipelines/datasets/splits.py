@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from pipelines.datasets.item import Item
 from pipelines.errors import UsageError
 
 
@@ -53,6 +55,14 @@ def stable_fractions(
             if len(training) > 1 and not any(chosen[name] == "validation" for name in names):
                 chosen[training[0]] = "validation"
     return chosen
+
+
+def carve_validation(items: Iterable[Item], fraction: float, seed: int) -> list[Item]:
+    """The items with that fraction of the training items moved to validation."""
+    everything = list(items)
+    training = [item.name for item in everything if item.split == "train"]
+    chosen = exact_fractions(training, seed, fraction, 0.0)
+    return [replace(item, split=chosen.get(item.name, item.split)) for item in everything]
 
 
 def group_of(name: str, pattern: str | None) -> str | None:

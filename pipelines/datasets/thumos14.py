@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.feature_files import attach_features, find_features
+from pipelines.datasets.feature_files import LSTR_HOP, OADTR_HOP
 from pipelines.datasets.item import Item
-from pipelines.datasets.media_check import VIDEO_SUFFIXES, by_name, listed
+from pipelines.datasets.media_check import listed
 from pipelines.datasets.pickle_cache import PickleFile, cached_arrays
 from pipelines.datasets.shipped import shipped_list
-from pipelines.datasets.splits import exact_fractions
+from pipelines.datasets.splits import carve_validation
+from pipelines.datasets.streams import attach_streams
 from pipelines.errors import InputError
 
 OBTAIN = (
@@ -25,11 +25,8 @@ OBTAIN = (
     "flow_…/VIDEO.npy): the OadTR and LSTR projects say where to get both"
 )
 BACKGROUND, AMBIGUOUS = 0, 21
-PICKLE_HOP = 0.2  # seconds: OadTR's features, one for every 6 frames at 30 frames per second
-NPY_HOP = 0.25  # seconds: LSTR's features, one for every 6 frames at 24 frames per second
 SUBSETS = {"train": "val", "test": "test"}  # THUMOS14 trains on its validation videos
 FOLDERS = ("", "data", "annotations", "anno")
-VIDEO_FOLDERS = ("", "videos", "validation", "test", "val")
 
 
 def open(
@@ -57,10 +54,7 @@ def open(
         if missing:
             problems.append(f"{len(missing)} {split} videos have no annotation, left out: {listed(missing)}")
         items += [Item(name, split, targets=targets[name]) for name in lists[split] if name in targets]
-    if validation:
-        names = [item.name for item in items if item.split == "train"]
-        chosen = exact_fractions(names, split_seed, validation, 0.0)
-        items = [replace(item, split=chosen.get(item.name, item.split)) for item in items]
+    items = carve_validation(items, validation, split_seed)
     dataset = Dataset(
         "thumos14",
         "frames",
@@ -76,41 +70,12 @@ def open(
     return attach_streams(dataset, feature_dir, feature_set=feature_set, parts=parts, hop=hop)
 
 
-def attach_streams(
-    dataset: Dataset,
-    feature_dir: Path | None,
-    *,
-    feature_set: str | None = None,
-    parts: Sequence[str] | None = None,
-    hop: float | None = None,
-) -> Dataset:
-    """The dataset with features from `feature_dir`, or those in its root, or, failing both, with its videos."""
-    choice = {"feature_set": feature_set, "parts": parts}
-    folder = feature_dir
-    if folder is None and find_features(dataset.root, [item.name for item in dataset.items], **choice).files:  # type: ignore[arg-type]
-        folder = dataset.root
-    if folder is not None:
-        return attach_features(dataset, folder, feature_set=feature_set, parts=parts, hop=hop)
-    paths = [
-        path
-        for name in VIDEO_FOLDERS
-        if (dataset.root / name).is_dir()
-        for path in (dataset.root / name).iterdir()
-        if path.suffix.lower() in VIDEO_SUFFIXES
-    ]
-    media = by_name(paths, [item.name for item in dataset.items])
-    items = [replace(item, media=media.get(item.name)) for item in dataset.items]
-    missing = [item.name for item in items if item.media is None]
-    note = f"{len(missing)} items have neither features nor video in {dataset.root}: {listed(missing)}"
-    return dataset.with_items(items, *([note] if missing else []))
-
-
 def _annotations(root: Path) -> tuple[dict[str, Path], float]:
     """The file of per-frame targets of every video, and the seconds between frames."""
     for folder in (root / place for place in FOLDERS):
         perframe = folder / "target_perframe"
         if perframe.is_dir():
-            return {path.stem: path for path in sorted(perframe.glob("*.npy"))}, NPY_HOP
+            return {path.stem: path for path in sorted(perframe.glob("*.npy"))}, LSTR_HOP
     targets: dict[str, Path] = {}
     for subset in SUBSETS.values():
         pickle = _find_pickle(root, f"thumos_{subset}_anno.pickle")
@@ -118,7 +83,7 @@ def _annotations(root: Path) -> tuple[dict[str, Path], float]:
             targets |= annotation_arrays(pickle)
     if not targets:
         raise InputError(f"dataset thumos14: no annotations in {root}. {OBTAIN}")
-    return targets, PICKLE_HOP
+    return targets, OADTR_HOP
 
 
 def annotation_arrays(pickle: PickleFile) -> dict[str, Path]:

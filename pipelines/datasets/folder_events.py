@@ -1,0 +1,141 @@
+"""Recordings or feature files of a user with a table of events: per-frame detection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipelines.datasets.annotation_csv import AnnotationTable, Event, check_overlaps, check_range, read_table
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.item import Item, Segment
+from pipelines.datasets.media_check import is_media, listed, media_duration
+from pipelines.datasets.split_rule import UNDECIDED, SplitRule
+from pipelines.errors import InputError
+
+BACKGROUND = "background"
+# Seconds by which an event may end after its file: editors round up, and headers round down. It is cut at the
+# end.
+END_TOLERANCE = 0.25
+
+
+def open_events(
+    root: Path,
+    path: Path,
+    *,
+    classes: Sequence[str] | None,
+    multi_label: bool,
+    rule: SplitRule,
+    hop: float | None,
+) -> Dataset:
+    """The files that the table names. Class 0 is background: what no event covers."""
+    table = read_table(path)
+    class_names = _class_names(table, classes)
+    places = _files(root)
+    items: list[Item] = []
+    problems: list[str] = []
+    if table.ignored_columns:
+        problems.append(f"{path}: columns that are not used: {', '.join(table.ignored_columns)}")
+    for file, events in table.files.items():
+        if not multi_label:
+            check_overlaps(table, events)
+        found = _locate(table, places, root, file, events[0].line)
+        try:
+            duration = media_duration(found) if is_media(found) else None
+        except InputError as error:
+            problems.append(f"damaged, left out: {error}")
+            continue
+        if duration is not None:
+            check_range(table, events, duration, END_TOLERANCE)
+        items.append(_item(table, root, found, events, class_names, duration))
+    if not items:
+        raise InputError(f"{path}: none of its files can be used; {problems[0]}")
+    names = [item.name for item in items]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path}: files that differ only in their suffix: {listed(twice)}")
+    used = {item.media for item in items} | {feature for item in items for feature in item.features}
+    unnamed = sorted({found.name for found in places.values()} - {found.name for found in used if found})
+    if unnamed:
+        problems.append(f"files that the table does not name, left out: {listed(unnamed)}")
+    return Dataset(
+        "folder",
+        "frames",
+        root,
+        class_names,
+        tuple(rule.apply(items)),
+        hop=hop,
+        background=0,
+        multi_label=multi_label,
+        problems=tuple(problems),
+    )
+
+
+def _class_names(table: AnnotationTable, classes: Sequence[str] | None) -> tuple[str, ...]:
+    labels = [label for label in table.labels if label != BACKGROUND]
+    if not labels:
+        raise InputError(f"{table.path}: there is no event in the table, so there is nothing to learn")
+    if classes is None:
+        return (BACKGROUND, *labels)
+    wanted = [label for label in classes if label != BACKGROUND]
+    unknown = [label for label in labels if label not in wanted]
+    if unknown:
+        raise InputError(f"{table.path}: labels that are no class in --classes: {listed(unknown)}")
+    unused = [label for label in wanted if label not in labels]
+    if unused:
+        raise InputError(f"{table.path}: the label '{unused[0]}' occurs in no split: the table has no event of it")
+    return (BACKGROUND, *wanted)
+
+
+def _files(root: Path) -> dict[str, Path]:
+    """Media and feature files by relative path, with and without suffix; media goes before features."""
+    usable = [path for path in sorted(root.rglob("*")) if path.is_file()]
+    features = [path for path in usable if path.suffix == ".npy" and not path.name.startswith(".")]
+    places: dict[str, Path] = {}
+    for path in [*features, *(path for path in usable if is_media(path))]:
+        relative = path.relative_to(root)
+        for key in (relative.as_posix(), relative.with_suffix("").as_posix()):
+            places[key] = path
+    return places
+
+
+def _locate(table: AnnotationTable, places: dict[str, Path], root: Path, file: str, line: int) -> Path:
+    """The file that a line names: by its path from the root, or by a name that only one file has."""
+    if file in places:
+        return places[file]
+    alike = sorted({path for path in places.values() if file in (path.name, path.stem)})
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        named = ", ".join(path.relative_to(root).as_posix() for path in alike)
+        raise InputError(f"{table.path}, line {line}: '{file}' may be any of {named}: give the path from {root}")
+    raise InputError(f"{table.path}, line {line}: there is no file '{file}' in {root}")
+
+
+def _item(
+    table: AnnotationTable,
+    root: Path,
+    found: Path,
+    events: Sequence[Event],
+    class_names: tuple[str, ...],
+    duration: float | None,
+) -> Item:
+    splits = {event.split for event in events}
+    groups = {event.group for event in events if event.group}
+    if len(splits) > 1 or len(groups) > 1:
+        what = "splits" if len(splits) > 1 else "groups"
+        raise InputError(f"{table.path}: {events[0].file} is in several {what}; a file must be in one")
+    name = found.relative_to(root).with_suffix("").as_posix()
+    segments = tuple(
+        Segment(event.start, event.end, class_names.index(event.label), f"{table.path.name}, line {event.line}")
+        for event in events
+        if event.label and event.label != BACKGROUND
+    )
+    return Item(
+        name,
+        splits.pop() or UNDECIDED,
+        media=found if is_media(found) else None,
+        features=() if is_media(found) else (found,),
+        segments=segments,
+        duration=duration,
+        group=groups.pop() if groups else None,
+    )
