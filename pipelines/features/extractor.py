@@ -15,9 +15,10 @@ Rows = NDArray[np.float32]  # (rows, width)
 class AudioExtractor(Protocol):
     """Mono float32 samples in [-1, 1] at `sample_rate` in, rows out.
 
-    Row i of a causal extractor is ready once the samples up to (i + 1) * hop have been pushed. `flush` ends the
-    stream: it returns the rows that wait for samples that will not come (padded), and no row whose hop is not
-    complete, except that a stream with any sample at all gives at least one row.
+    Row i of a causal extractor is ready once the samples up to (i + 1) * hop have been pushed. `flush` ends
+    the stream: it returns the rows that wait for samples that will not come (padded), and no row whose hop is not
+    complete (but for the fraction of a millisecond that resamplers round away), except that a stream with any
+    sample at all gives at least one row.
     """
 
     spec: ExtractorSpec
@@ -31,8 +32,9 @@ class AudioExtractor(Protocol):
 class VideoExtractor(Protocol):
     """RGB frames in, rows out. The caller picks the frame for each row (sampling is on the clock, not here).
 
-    `frames` is (k, height, width, 3) uint8, any size, one frame per row unless `frames_per_row` > 1 (optical flow
-    takes the last `frames_per_row` frames at the source's own rate; the caller repeats the first at the start).
+    `frames` is (k, height, width, 3) uint8, any size, one frame per row unless `frames_per_row` > 1 (optical
+    flow takes the last `frames_per_row` frames at the source's own rate; the caller repeats the first at the
+    start).
     """
 
     spec: ExtractorSpec

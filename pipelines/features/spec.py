@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from pipelines.errors import ConfigurationError
 
 Kind = Literal["audio", "video"]
-# causal: a row at time t has seen only the past. centre: the window is centred on t. start: it begins at t (paper).
+# causal: a row at time t has seen only the past. centre: its window is centred on t. start: it begins at t.
 Align = Literal["causal", "centre", "start"]
 Option = str | int | float | bool
 
@@ -59,7 +59,10 @@ class FeatureSpec:
         return 1.0 / self.hop
 
     def row_time(self, index: int) -> float:
-        """Media time in seconds of row `index`: causal rows stand at the end of their hop, others at its start."""
+        """Media time in seconds of row `index`: causal rows stand at the end of their hop, others at its start.
+
+        This is the time that the window is aligned to.
+        """
         return (index + 1) * self.hop if self.align == "causal" else index * self.hop
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Reads TensorFlow checkpoints (the "tensor bundle", version 2 of the format) without TensorFlow.
 
-A bundle is one index file and one or more data files. The index is a sorted string table, as in LevelDB: blocks of
-prefix-compressed keys, an index block that points at them and a fixed footer. Its values are protocol buffers: a
-header under the empty key, and per tensor its type, shape, data file, offset, size and checksum.
+A bundle is one index file and one or more data files. The index is a sorted string table, as in LevelDB: blocks
+of prefix-compressed keys, an index block that points at them and a fixed footer. Its values are protocol buffers:
+a header under the empty key, and per tensor its type, shape, data file, offset, size and checksum.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TensorEntry:
 class TensorflowCheckpoint:
     """The tensors of one bundle by name.
 
-    `index` is the content of `PREFIX.index`; `read_shard(k)` gives the content of `PREFIX.data-0000k-of-0000n`.
+    `index` is the content of `PREFIX.index`, `read_shard(k)` gives that of `PREFIX.data-0000k-of-0000n`.
     """
 
     def __init__(self, index: bytes, read_shard: Callable[[int], bytes]) -> None:
@@ -144,7 +144,7 @@ def _shape(value: bytes) -> tuple[int, ...]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Field number and value of a protocol buffer: integers for varint and fixed, bytes for everything else."""
+    """Field number and value of a protocol buffer: integers, or bytes for what has a length."""
     position = 0
     while position < len(message):
         tag, position = _varint(message, position)

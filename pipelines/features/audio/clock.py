@@ -17,7 +17,7 @@ class RowClock:
     """Row i stands for the hop from i * hop to (i + 1) * hop seconds.
 
     causal: its window ends with the hop, so it has seen nothing later. start: its window begins with the hop.
-    centre: its window is centred on the start of the hop. Before the stream and after its end there is silence.
+    centre: its window is centred on the start of the hop. Outside the stream there is silence.
     """
 
     hop: float  # seconds

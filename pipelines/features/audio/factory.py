@@ -46,7 +46,7 @@ def build_audio_extractor(
 ) -> AudioExtractor:
     """A new extractor at the start of a stream.
 
-    `options` may hold text for numbers and switches, as it comes from a command line; `audio_options` lists them.
+    `options` may hold text for numbers and switches, as a command line has it; `audio_options` lists them.
     """
     known = audio_options(name)
     arguments: dict[str, Any] = {}

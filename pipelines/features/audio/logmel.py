@@ -1,8 +1,9 @@
 """`logmel`: log-mel frames of a window, summed up or stacked. No weights, any sample rate, cheap.
 
-Two kinds of rows. `statistics` (joined by +) sums the window's frames up per band: mean, std, max, min, and slope, the
-change per second of a straight line through them. `frames=k` keeps the course of time instead: the window is cut into k
-equal pieces and the mean of each stands in the row, oldest first, so a small model sees onsets and transitions.
+Two kinds of rows. `statistics` (joined by +) sums the window's frames up per band: mean, std, max, min, and
+slope, the change per second of a straight line through them. `frames=k` keeps the course of time instead: the
+window is cut into k equal pieces and the mean of each stands in the row, oldest first, so that a small model sees
+onsets and transitions.
 """
 
 from __future__ import annotations
@@ -53,36 +54,30 @@ def build_logmel(
     highest: float = 0.0,
     align: Align = "causal",
 ) -> WindowedExtractor:
-    """`window` in seconds, 0: the hop plus what its first frame needs; `highest` in hertz, 0: half the sample rate."""
+    """`window` in seconds (0: one hop, with the first frame in full), `highest` in hertz (0: half the rate)."""
     highest = highest or sample_rate / 2
     frame_length, frame_hop = round(FRAME_SECONDS * sample_rate), round(FRAME_HOP_SECONDS * sample_rate)
     window = window or hop + FRAME_SECONDS - FRAME_HOP_SECONDS
     count = max(1, int((window * sample_rate + 1e-6 - frame_length) // frame_hop) + 1)
     names = statistics.split("+")
     if sample_rate < LOWEST_RATE:
-        raise ConfigurationError(
-            f"logmel needs a sample rate of at least {LOWEST_RATE} Hz, not {sample_rate}"
-        )
+        raise ConfigurationError(f"logmel needs a sample rate of at least {LOWEST_RATE} Hz, not {sample_rate}")
     if n_mels < 1:
         raise ConfigurationError(f"logmel needs at least one mel band, not {n_mels}")
     if not 0 <= lowest < highest <= sample_rate / 2:
         raise ConfigurationError(
-            f"logmel cannot have bands from {lowest} to {highest} Hz: choose two frequencies up to {sample_rate / 2:g}"
+            f"logmel cannot have bands from {lowest:g} to {highest:g} Hz: the limit is {sample_rate / 2:g} Hz"
         )
     if window < FRAME_SECONDS:
         raise ConfigurationError(f"logmel needs a window of at least {FRAME_SECONDS} s, not {window}")
     if unknown := [name for name in names if name not in STATISTICS]:
-        raise ConfigurationError(
-            f"logmel has no statistic '{unknown[0]}': choose from {', '.join(STATISTICS)}"
-        )
+        raise ConfigurationError(f"logmel has no statistic '{unknown[0]}': choose from {', '.join(STATISTICS)}")
     if not 0 <= frames <= count:
-        raise ConfigurationError(
-            f"a window of {window:g} s has {count} frames: it cannot be cut into {frames} pieces"
-        )
+        raise ConfigurationError(f"a window of {window:g} s has {count} frames: it cannot be cut into {frames} pieces")
     front_end = general_front_end(sample_rate, n_mels, lowest, highest, frame_length, frame_hop)
     if not front_end.filters.any(0).all():
         raise ConfigurationError(
-            f"{n_mels} mel bands between {lowest:g} and {highest:g} Hz are too narrow at {sample_rate} Hz: take fewer"
+            f"{n_mels} mel bands from {lowest:g} to {highest:g} Hz are too narrow: choose a smaller n_mels"
         )
     options: dict[str, Option] = {"sample_rate": sample_rate, "n_mels": n_mels, "window": window}
     options |= {"frames": frames} if frames else {"statistics": statistics}
@@ -97,9 +92,7 @@ def build_logmel(
 def _summed(names: list[str]) -> Callable[[NDArray[np.float32]], Rows]:
     def rows_of(windows: NDArray[np.float32]) -> Rows:
         """(rows, frames, bands) to (rows, statistics × bands)."""
-        return np.concatenate([STATISTICS[name](windows.astype(np.float64)) for name in names], 1).astype(
-            np.float32
-        )
+        return np.concatenate([STATISTICS[name](windows.astype(np.float64)) for name in names], 1).astype(np.float32)
 
     return rows_of
 

@@ -1,4 +1,4 @@
-"""Mel front ends: samples to log-mel frames on a fixed grid, each frame computed once however windows overlap."""
+"""Mel front ends: samples to log-mel frames on a fixed grid, each computed once however windows overlap."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Frames = NDArray[np.float32]  # (frames, bands)
 
 @dataclass(frozen=True, eq=False)
 class MelFrontEnd:
-    """Frame k sees the samples from k * frame_hop to k * frame_hop + frame_length and gives log(scale * mel + offset).
+    """Frame k sees `frame_length` samples from k * frame_hop on and gives log(scale * mel + offset).
 
-    The work is done in float64 and rounded at the end, so a frame's numbers do not depend on what it is batched with.
+    The work is done in float64 and rounded at the end: a frame's numbers do not depend on its neighbours.
     """
 
     sample_rate: int
@@ -90,18 +90,17 @@ def general_front_end(
     return MelFrontEnd(sample_rate, frame_length, frame_hop, fft_length, columns, 2, 1.0, 1e-6, "e")
 
 
-def _htk_filters(
-    rate: int, fft_length: int, bands: int, lowest: float, highest: float
-) -> NDArray[np.float64]:
-    """(fft_length // 2 + 1, bands): triangles of height 1 that are straight on the mel scale, as in AudioSet's code."""
+def _htk_filters(rate: int, fft_length: int, bands: int, lowest: float, highest: float) -> NDArray[np.float64]:
+    """(fft_length // 2 + 1, bands): triangles of height 1, straight on the mel scale, as in AudioSet."""
 
     def mel(hertz: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(1127.0 * np.log(1.0 + hertz / 700.0))
 
     bins = mel(np.linspace(0.0, rate / 2, fft_length // 2 + 1))[:, None]
-    edges = np.linspace(*mel(np.array([lowest, highest])), bands + 2)
+    low, high = mel(np.array([lowest, highest]))
+    edges = np.linspace(low, high, bands + 2)
     left, centre, right = edges[:-2], edges[1:-1], edges[2:]
     rising, falling = (bins - left) / (centre - left), (right - bins) / (right - centre)
-    filters = np.maximum(0.0, np.minimum(rising, falling))
+    filters: NDArray[np.float64] = np.maximum(0.0, np.minimum(rising, falling))
     filters[0] = 0.0  # the constant part of the signal never counts
     return filters

@@ -1,7 +1,7 @@
 """`musicnn`: features of a network that was trained to tag music, whose weights ship with cotrans.
 
-Rows see 187 frames, 3.008 s at 16 kHz. Before the start of a stream there is silence: the first 12 rows at a hop of
-0.25 s have heard less music than the others.
+Rows see 187 frames, 3.008 s at 16 kHz. Before the start of a stream there is silence: the first 12 rows at a hop
+of 0.25 s have heard less music than the others.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def musicnn_tags(path: Path) -> list[str]:
         with safe_open(path, "pt") as file:
             return [str(tag) for tag in json.loads(file.metadata()["musicnn"])["tags"]]
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{path} does not say what its tags are: convert musicnn's wheel again"
-        ) from error
+        raise CheckpointError(f"{path} does not say what its tags are: convert musicnn's wheel again") from error
 
 
 def build_musicnn(
@@ -71,7 +69,10 @@ def build_musicnn(
     random_weights: bool = False,
     align: Align = "causal",
 ) -> WindowedExtractor:
-    """`output`: the last pooling layer (256), the likelihood of the tags (50), or both; `network`: msd, mtt, msd+mtt."""
+    """`output`: the last pooling layer (256), the likelihood of the tags (50), or both.
+
+    `network`: msd, mtt or msd+mtt, whose rows stand side by side.
+    """
     if output not in WIDTHS:
         raise ConfigurationError(f"musicnn has no output '{output}': choose from {', '.join(WIDTHS)}")
     if network not in NETWORKS:
@@ -110,9 +111,7 @@ def _rows_of(networks: list[MusicnnVgg], output: str) -> Callable[[NDArray[np.fl
         """(rows, 187, 96) to (rows, width)."""
         with torch.inference_mode():
             # One at a time is as fast on a CPU, and a row's last bit does not depend on its neighbours.
-            return np.concatenate(
-                [_row(networks, torch.from_numpy(window)[None], output) for window in windows]
-            )
+            return np.concatenate([_row(networks, torch.from_numpy(window)[None], output) for window in windows])
 
     return rows_of
 

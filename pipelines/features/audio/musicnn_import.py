@@ -50,9 +50,7 @@ def state_from_tensorflow(checkpoint: TensorflowCheckpoint) -> dict[str, Tensor]
     table = key_table()
     unknown = {name for name in checkpoint.entries if not _is_training_state(name)} - set(table.values())
     if unknown:
-        raise CheckpointError(
-            f"the checkpoint is not that of a musicnn VGG network: unknown tensor {min(unknown)}"
-        )
+        raise CheckpointError(f"the checkpoint is not that of a musicnn VGG network: unknown tensor {min(unknown)}")
     state = {ours: torch.from_numpy(checkpoint.tensor(theirs)) for ours, theirs in table.items()}
     for name, value in state.items():
         if value.ndim == 4:  # (height, width, inputs, outputs) to (outputs, inputs, height, width)

@@ -15,13 +15,13 @@ POOLS = (((4, 1), (2, 2)), ((2, 2), (2, 2)), ((2, 2), (2, 2)), ((2, 2), (2, 2)),
 POOLED_STEPS = 2  # time steps that are left after the last pooling; one band is left
 NORM_EPSILON = 1e-3  # TensorFlow's default
 
-# A channel can go when its input moves nothing in the next layer by more than this, for an input of size 1: far below
-# the rounding of float32. Weight decay has emptied many channels like that.
+# A channel can go when an input of size 1 moves nothing in the next layer by more than this, which is below the
+# rounding of float32. Weight decay has emptied many channels like that.
 DEAD_INFLUENCE = 1e-6
 
 
 class FixedBatchNorm(nn.Module):
-    """Batch norm as it is after training: PyTorch's own wants a counter that TensorFlow's weights do not have."""
+    """Batch norm as it is after training: PyTorch's own wants a counter that TensorFlow has not."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -49,7 +49,7 @@ class MusicnnVgg(nn.Module):
     def __init__(self, widths: tuple[int, ...] = (CHANNELS,) * LAYERS) -> None:
         super().__init__()
         self.input_norm = FixedBatchNorm(1)
-        # The first pooling keeps every second band without looking at the others, so they need not be computed.
+        # The first pooling keeps every second band without a look at the others: they are not computed.
         self.convolutions = nn.ModuleList(
             nn.Conv2d(inputs, outputs, 3, padding=1, stride=(1, 2) if inputs == 1 else (1, 1))
             for inputs, outputs in zip((1, *widths[:-1]), widths, strict=True)
@@ -58,7 +58,7 @@ class MusicnnVgg(nn.Module):
         self.dense = nn.Linear(POOLED_STEPS * widths[-1], TAGS)
 
     def pooled(self, patches: Tensor) -> Tensor:
-        """(rows, 187, 96) log-mel patches to (rows, 256): the last pooling layer, time-major as in TensorFlow."""
+        """(rows, 187, 96) log-mel patches to (rows, 256): the last pooling, time-major as in TensorFlow."""
         x = self.input_norm(patches[:, None])
         layers = zip(self.convolutions, self.norms, POOLS, strict=True)
         for number, (convolution, norm, (size, stride)) in enumerate(layers):
@@ -67,7 +67,8 @@ class MusicnnVgg(nn.Module):
                 x = nn.functional.max_pool2d(x, size, (stride[0], 1))
             else:
                 x = nn.functional.max_pool2d(x, size, stride)
-        return x.permute(0, 2, 3, 1).flatten(1)
+        rows: Tensor = x.permute(0, 2, 3, 1).flatten(1)
+        return rows
 
     def tags(self, pooled: Tensor) -> Tensor:
         """(rows, 256) to (rows, 50): the likelihood of each tag."""
@@ -81,8 +82,8 @@ class MusicnnVgg(nn.Module):
 def without_dead_channels(network: MusicnnVgg) -> MusicnnVgg:
     """The same function without the channels that only ever give the same number (MSD: 80 % of the work).
 
-    One channel that is 1 everywhere takes the place of all of a layer's constant ones, so that the next layer sees
-    the same numbers at the zero-padded edges, too. The last layer's channels are the output and stay.
+    One channel that is 1 everywhere takes the place of all of a layer's constant ones, so that the next layer
+    sees the same numbers at the zero-padded edges, too. The last layer's channels are the output and stay.
     """
     state = {name: value.detach().clone() for name, value in network.state_dict().items()}
     widths = []

@@ -1,7 +1,7 @@
 """`vggish`: the AudioSet embedding in windows of 1.0 s, as the paper takes it.
 
-Of the second, the network sees 96 frames (0.975 s), as torchvggish does when it gets one second of audio. Windows lie
-on the 10 ms grid of the front end; before the start and after the end of a stream there is silence.
+Of the second, the network sees 96 frames (0.975 s), as torchvggish does when it gets one second of audio. Windows
+lie on the 10 ms grid of the front end; before the start and after the end of a stream there is silence.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ from pipelines.features.spec import Align, ExtractorSpec, Option
 WINDOW_SECONDS = 1.0
 WIDTHS = {"embedding": EMBEDDING, "penultimate": PENULTIMATE}
 
-# The dense layers hold 280 MB of parameters: reading them takes longer than multiplying eight rows with them. Always
-# eight, filled up with zeros when there are fewer, so that a row's numbers do not depend on its company.
-DENSE_ROWS = 8
+# Eight windows at a time keep the convolutions in the processor's cache. The dense layers hold 280 MB, which are
+# read once for however many rows there are.
+CONVOLUTION_ROWS = 8
+# Below these, libraries switch to other kernels that add in another order. Rows of zeros fill smaller batches up, so
+# that a row's numbers do not depend on how many came with it.
+LEAST_CONVOLUTION_ROWS = 2
+LEAST_DENSE_ROWS = 4
 
 
 def load_vggish(path: Path) -> Vggish:
@@ -42,9 +46,7 @@ def load_pca(path: Path, expected: str | None = None) -> PcaParameters:
     """Parameters of the post-processing; `expected` is the checksum that the file must have."""
     parameters = PcaParameters.from_state(read_state(path, "the VGGish PCA"), str(path))
     if expected is not None and file_checksum(path) != expected:
-        raise CheckpointError(
-            f"{path} has not the checksum {expected} of the PCA parameters in the specification"
-        )
+        raise CheckpointError(f"{path} has not the checksum {expected} of the PCA parameters in the specification")
     return parameters
 
 
@@ -60,7 +62,7 @@ def build_vggish(
 ) -> WindowedExtractor:
     """`output`: embedding (128) or penultimate (4096). `postprocess` needs the file `pca_parameters`.
 
-    A specification keeps the checksum of that file as `pca_sha256`, not its place; where given, it is checked.
+    A specification keeps the checksum of that file, `pca_sha256`, not its place; where given, it is checked.
     """
     if output not in WIDTHS:
         raise ConfigurationError(f"vggish has no output '{output}': choose from {', '.join(WIDTHS)}")
@@ -70,8 +72,8 @@ def build_vggish(
         raise ConfigurationError("PCA parameters were given for vggish, but postprocess is off")
     if postprocess and not pca_parameters:
         raise MissingDependencyError(
-            "vggish with postprocess needs its PCA parameters: get vggish-audioset-pca with `cotrans weights get` "
-            "and give the file as the option pca_parameters"
+            "vggish with postprocess needs its PCA parameters: `cotrans weights get vggish-audioset-pca`, "
+            "then give the file as the option pca_parameters"
         )
     options: dict[str, Option] = {"output": output}
     pca = None
@@ -84,7 +86,7 @@ def build_vggish(
         checksum = RANDOM
     elif weights_path is None:
         raise MissingDependencyError(
-            "vggish needs its weights: `cotrans weights get vggish-audioset`, or --weights FILE for torchvggish's file"
+            "vggish needs its weights: `cotrans weights get vggish-audioset`, or --weights FILE"
         )
     else:
         network = load_vggish(weights_path)
@@ -96,23 +98,27 @@ def build_vggish(
     return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(network, output, pca))
 
 
-def _rows_of(
-    network: Vggish, output: str, pca: PcaParameters | None
-) -> Callable[[NDArray[np.float32]], Rows]:
+def _rows_of(network: Vggish, output: str, pca: PcaParameters | None) -> Callable[[NDArray[np.float32]], Rows]:
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def dense(flat: torch.Tensor) -> torch.Tensor:
-        filled = torch.zeros(DENSE_ROWS, flat.shape[1])
-        filled[: len(flat)] = flat
-        result = network.penultimate(filled)
-        if output == "embedding":
-            result = network.embedding(result)
-        return (pca(result) if pca else result)[: len(flat)]
+    def convolved(examples: torch.Tensor) -> torch.Tensor:
+        return network.flat(_filled_up(examples, LEAST_CONVOLUTION_ROWS))[: len(examples)]
 
     def rows_of(windows: NDArray[np.float32]) -> Rows:
         """(rows, 96, 64) to (rows, width)."""
         with torch.inference_mode():
-            flat = torch.cat([network.flat(torch.from_numpy(window)[None]) for window in windows])
-            return np.asarray(torch.cat([dense(rows) for rows in flat.split(DENSE_ROWS)]).numpy())
+            examples = torch.split(torch.from_numpy(windows), CONVOLUTION_ROWS)
+            flat = _filled_up(torch.cat([convolved(each) for each in examples]), LEAST_DENSE_ROWS)
+            rows = network.penultimate(flat)
+            if output == "embedding":
+                rows = network.embedding(rows)
+            return np.asarray((pca(rows) if pca else rows)[: len(windows)].numpy())
 
     return rows_of
+
+
+def _filled_up(rows: torch.Tensor, least: int) -> torch.Tensor:
+    """(rows, ...) with rows of zeros behind them until there are at least `least`."""
+    if len(rows) >= least:
+        return rows
+    return torch.cat([rows, torch.zeros(least - len(rows), *rows.shape[1:])])

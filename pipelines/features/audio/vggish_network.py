@@ -43,15 +43,18 @@ class Vggish(nn.Module):
 
     def flat(self, examples: Tensor) -> Tensor:
         """(rows, 96, 64) log-mel examples to (rows, 12288), ordered time, band, channel as in TensorFlow."""
-        return self.features(examples[:, None]).permute(0, 2, 3, 1).flatten(1)
+        maps: Tensor = self.features(examples[:, None])
+        return maps.permute(0, 2, 3, 1).flatten(1)
 
     def penultimate(self, flat: Tensor) -> Tensor:
         """(rows, 12288) to (rows, 4096): the second dense layer after its ReLU."""
-        return self.embeddings[:4](flat)
+        rows: Tensor = self.embeddings[:4](flat)
+        return rows
 
     def embedding(self, penultimate: Tensor) -> Tensor:
         """(rows, 4096) to (rows, 128); torchvggish has a ReLU here, too."""
-        return self.embeddings[4:](penultimate)
+        rows: Tensor = self.embeddings[4:](penultimate)
+        return rows
 
     def forward(self, examples: Tensor) -> Tensor:
         """(rows, 96, 64) to (rows, 128)."""
@@ -71,9 +74,7 @@ class PcaParameters:
         try:
             vectors, means = state["pca_eigen_vectors"].float(), state["pca_means"].float().flatten()
         except KeyError as error:
-            raise CheckpointError(
-                f"{where} has no {error}: it is not a file of VGGish PCA parameters"
-            ) from error
+            raise CheckpointError(f"{where} has no {error}: it is not a file of VGGish PCA parameters") from error
         if vectors.shape != (EMBEDDING, EMBEDDING) or means.shape != (EMBEDDING,):
             raise CheckpointError(f"the PCA parameters in {where} are not for {EMBEDDING} numbers per row")
         return cls(vectors, means)

@@ -1,4 +1,4 @@
-"""Loading the parameters of audio networks: safetensors or PyTorch's own files, without running code from them."""
+"""Loading the parameters of audio networks: no code in a file is ever run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from pipelines.errors import CheckpointError, MissingDependencyError
@@ -43,17 +45,9 @@ def read_state(path: Path, what: str) -> dict[str, Tensor]:
         else:
             with torch.serialization.safe_globals(_numpy_globals()):
                 state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError, UnpicklingError) as error:
-        raise CheckpointError(
-            f"{path} is not a readable weight file for {what}: {_first_line(error)}"
-        ) from error
-    except Exception as error:
-        # safetensors has an exception of its own that cannot be named without importing it.
-        if type(error).__name__ != "SafetensorError":
-            raise
-        raise CheckpointError(
-            f"{path} is not a readable weight file for {what}: {_first_line(error)}"
-        ) from error
+    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, BadZipFile, SafetensorError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise CheckpointError(f"{path} is not a readable weight file for {what}: {reason}") from error
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor | np.ndarray) for v in state.values()):
         raise CheckpointError(f"{path} does not hold named tensors: it is not a weight file for {what}")
     return {str(name): torch.as_tensor(value) for name, value in state.items()}
@@ -72,9 +66,7 @@ def load_strictly(network: nn.Module, state: Mapping[str, Tensor], where: str) -
     if problems:
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         raise CheckpointError(f"the weights in {where} do not fit: {problems[0]}{more}")
-    network.load_state_dict(
-        {name: value.to(wanted[name].dtype) for name, value in state.items()}, assign=True
-    )
+    network.load_state_dict({name: value.to(wanted[name].dtype) for name, value in state.items()}, assign=True)
 
 
 def randomise(network: nn.Module) -> None:
@@ -98,7 +90,3 @@ def _numpy_globals() -> list[Any]:
     dtypes = {type(np.dtype(name)) for name in ("float32", "float64", "int32", "int64", "uint8")}
     # Files from before numpy 2 name the same function differently.
     return [reconstruct, (reconstruct, "numpy.core.multiarray._reconstruct"), np.ndarray, np.dtype, *dtypes]
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

@@ -1,4 +1,4 @@
-"""The streaming part that all audio extractors share: samples to frames, frames to windows, windows to rows."""
+"""The streaming part of all audio extractors: samples to frames, frames to windows, windows to rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FrameWindows:
     """Log-mel frames of a stream, kept only as long as a window may still need them."""
 
     def __init__(self, front_end: MelFrontEnd, first: int) -> None:
-        """`first` is the first frame ever needed; those before frame 0 hear silence, then the start of the stream."""
+        """`first` is the first frame ever needed; before frame 0 lies silence."""
         self._front_end = front_end
         self._first = first  # index of self._frames[0]
         self._frames: Frames = np.zeros((0, front_end.bands), np.float32)
@@ -80,13 +80,9 @@ class WindowedExtractor:
             raise RuntimeError("samples were pushed after the end of the stream: build a new extractor")
         samples = np.asarray(samples, np.float32)
         if samples.ndim != 1:
-            raise InputError(
-                f"an audio extractor takes mono samples (samples,), not an array of shape {samples.shape}"
-            )
+            raise InputError(f"an audio extractor takes mono samples (samples,), not an array of shape {samples.shape}")
         if not np.isfinite(samples).all():
-            raise InputError(
-                "the audio has samples that are NaN or infinite: decode it again or repair it first"
-            )
+            raise InputError("the audio has samples that are NaN or infinite: decode it again or repair it first")
         block = BLOCK_SECONDS * self.sample_rate
         parts = [self._push(samples[begin : begin + block], None) for begin in range(0, len(samples), block)]
         return np.concatenate([self._none(), *parts])
@@ -110,9 +106,7 @@ class WindowedExtractor:
         first = self._next
         while self._clock.due(self._next) <= self._arrived and (total is None or self._next < total):
             self._next += 1
-        parts = [
-            self._rows(row, min(row + BLOCK_ROWS, self._next)) for row in range(first, self._next, BLOCK_ROWS)
-        ]
+        parts = [self._rows(row, min(row + BLOCK_ROWS, self._next)) for row in range(first, self._next, BLOCK_ROWS)]
         self._windows.forget_before(self._first_frame(self._next))
         return np.concatenate([self._none(), *parts])
 
