@@ -25,10 +25,8 @@ def attend(
     """
     if rows is not None and rows < query.shape[2]:
         parts = [
-            attend(
-                part, key, value, None if mask is None else _mask_rows(mask, i * rows, rows), None, dropout
-            )
-            for i, part in enumerate(query.split(rows, dim=2))
+            attend(part, key, value, None if mask is None else _mask_rows(mask, i * rows, rows), None, dropout)
+            for i, part in enumerate(torch.split(query, rows, dim=2))
         ]
         return torch.cat(parts, dim=2)
     scores = torch.matmul(query, key.transpose(-2, -1))

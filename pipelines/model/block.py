@@ -14,6 +14,8 @@ from pipelines.model.config import ModelConfig
 from pipelines.model.ring import Cursor
 from pipelines.model.state import RetroactiveState, SingleOutputState
 
+NORM_EPSILON = 1e-5  # that of torch.nn.TransformerEncoderLayer and of OadTR
+
 
 class Block(nn.Module):
     """Multi-head attention and feed-forward, each with a residual connection and a layer norm before or after it."""
@@ -27,24 +29,24 @@ class Block(nn.Module):
         self.out_projection = nn.Linear(width, width, bias=config.out_projection_bias)
         self.expand = nn.Linear(width, config.feed_forward)
         self.contract = nn.Linear(config.feed_forward, width)
-        self.attention_norm = nn.LayerNorm(width)
-        self.feed_forward_norm = nn.LayerNorm(width)
+        self.attention_norm = nn.LayerNorm(width, eps=NORM_EPSILON)
+        self.feed_forward_norm = nn.LayerNorm(width, eps=NORM_EPSILON)
         self.heads, self.head_width = config.heads, config.head_width
         self.scale = 1 / math.sqrt(config.head_width)
         self.pre_norm = config.norm == "pre"
-        self.activation = F.relu if config.activation == "relu" else F.gelu
+        self._norm_shape = (width,)
+        self.activation = torch.relu if config.activation == "relu" else F.gelu
         nn.init.xavier_uniform_(self.in_projection.weight)
 
     # ---- parts that all ways share -------------------------------------------------------------------------
 
     def attention_input(self, rows: Tensor) -> Tensor:
         """What queries, keys and values are made of: (…, d)."""
-        return self._norm(rows, self.attention_norm) if self.pre_norm else rows
+        return self._norm("attention_norm", rows) if self.pre_norm else rows
 
     def project(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Query (scaled), key and value of rows: (B, m, d) to three (B, h, m, w), or (B, d) to three (B, h, w)."""
-        weight, bias = self.in_projection.weight, self.in_projection.bias
-        query, key, value = self._split(F.linear(self.attention_input(rows), weight, bias), 3)
+        query, key, value = self._split(self._linear("in_projection", self.attention_input(rows)), 3)
         return query * self.scale, key, value
 
     def project_query(self, rows: Tensor) -> Tensor:
@@ -64,19 +66,26 @@ class Block(nn.Module):
 
     def finish(self, rows: Tensor, attended: Tensor) -> Tensor:
         """Everything after attention. rows: (…, d) the block's input; attended: (…, d) heads side by side."""
-        attended = self._dropout(F.linear(attended, self.out_projection.weight, self.out_projection.bias))
-        rows = rows + attended
+        rows = rows + self._dropout(self._linear("out_projection", attended))
         if not self.pre_norm:
-            rows = self._norm(rows, self.attention_norm)
-            return self._norm(rows + self._feed_forward(rows), self.feed_forward_norm)
-        return rows + self._feed_forward(self._norm(rows, self.feed_forward_norm))
+            rows = self._norm("attention_norm", rows)
+            return self._norm("feed_forward_norm", rows + self._feed_forward(rows))
+        return rows + self._feed_forward(self._norm("feed_forward_norm", rows))
 
     def _feed_forward(self, rows: Tensor) -> Tensor:
-        hidden = self.activation(F.linear(rows, self.expand.weight, self.expand.bias))
-        return self._dropout(F.linear(self._dropout(hidden), self.contract.weight, self.contract.bias))
+        hidden = self._dropout(self.activation(self._linear("expand", rows)))
+        return self._dropout(self._linear("contract", hidden))
 
-    def _norm(self, rows: Tensor, norm: nn.LayerNorm) -> Tensor:
-        return torch.layer_norm(rows, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+    # A step of a small model takes tens of microseconds, and a module call or a look-up of a parameter through
+    # `nn.Module.__getattr__` about half a microsecond: hence the dictionaries.
+
+    def _linear(self, name: str, rows: Tensor) -> Tensor:
+        parameters = self._modules[name]._parameters  # type: ignore[union-attr]
+        return F.linear(rows, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
+
+    def _norm(self, name: str, rows: Tensor) -> Tensor:
+        parameters = self._modules[name]._parameters  # type: ignore[union-attr]
+        return torch.layer_norm(rows, self._norm_shape, parameters["weight"], parameters["bias"], NORM_EPSILON)
 
     def _dropout(self, rows: Tensor) -> Tensor:
         return F.dropout(rows, self.config.dropout) if self.training and self.config.dropout else rows
@@ -90,9 +99,7 @@ class Block(nn.Module):
         if projected.dim() == 2:
             return projected.view(-1, parts, self.heads, self.head_width).unbind(1)
         batch, length, _ = projected.shape
-        return (
-            projected.view(batch, length, parts, self.heads, self.head_width).permute(2, 0, 3, 1, 4).unbind(0)
-        )
+        return projected.view(batch, length, parts, self.heads, self.head_width).permute(2, 0, 3, 1, 4).unbind(0)
 
     # ---- regular: all rows from all rows -------------------------------------------------------------------
 
@@ -100,9 +107,7 @@ class Block(nn.Module):
         """(B, m, d) to (B, m, d). mask: (B, 1, 1, m), true where a row may be seen."""
         return self.attend_rows(rows, self.project(rows), mask)
 
-    def attend_rows(
-        self, rows: Tensor, projected: tuple[Tensor, Tensor, Tensor], mask: Tensor | None
-    ) -> Tensor:
+    def attend_rows(self, rows: Tensor, projected: tuple[Tensor, Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """`forward` with queries, keys and values (B, h, m, w) that are known already."""
         attended = attend(*projected, mask, self.config.attention_rows, self._attention_dropout)
         return self.finish(rows, join_heads(attended))
@@ -133,10 +138,13 @@ class Block(nn.Module):
         recent = like.new_zeros(batch_size, self.lag + 1 if self.lag else 0, width)
         return SingleOutputState(key, value, recent)
 
-    def step_single(
+    def step_single_(
         self, token: Tensor, state: SingleOutputState, cursor: Cursor, class_token: Tensor | None
-    ) -> tuple[Tensor, SingleOutputState]:
-        """One token (B, d) in, one row (B, d) out: that of the class token, or of the token `lag` steps ago."""
+    ) -> Tensor:
+        """One token (B, d) in, one row (B, d) out: that of the class token, or of the token `lag` steps ago.
+
+        The rings of `state` are written in place.
+        """
         lead = 0 if class_token is None else 1
         if class_token is None and not state.recent.shape[1]:
             row = token
@@ -149,16 +157,14 @@ class Block(nn.Module):
         cursor.write(state.value, value, lead)
         keys, values = cursor.occupied(state.key, lead), cursor.occupied(state.value, lead)
         attended = attend_one(query, keys, values, cursor.mask(lead))
-        return self.finish(row, attended.flatten(1)), state
+        return self.finish(row, attended.flatten(1))
 
     def steps_single(
         self, tokens: Tensor, state: SingleOutputState, position: Tensor, class_token: Tensor | None
     ) -> tuple[Tensor, SingleOutputState]:
-        """T tokens (B, T, d) in, T rows out: the same as T times `step_single`. position: (B,) tokens seen before."""
+        """T tokens (B, T, d) in, T rows out: the same as T times `step_single_`. position: (B,) tokens seen before."""
         length, n = tokens.shape[1], self.config.window
-        before = torch.arange(1 - n, 0, device=tokens.device) + position.unsqueeze(
-            1
-        )  # (B, n - 1) index in the stream
+        before = torch.arange(1 - n, 0, device=tokens.device) + position.unsqueeze(1)  # (B, n - 1) index in the stream
         batch_rows = torch.arange(tokens.shape[0], device=tokens.device).unsqueeze(1)
         lead = 0 if class_token is None else 1
         if class_token is None and not state.recent.shape[1]:
@@ -170,9 +176,7 @@ class Block(nn.Module):
             query = self.project_query(rows)
             key, value = self.project_key_value(tokens)
         slots = before % n + lead
-        carried_key, carried_value = (
-            ring[batch_rows, :, slots].transpose(1, 2) for ring in (state.key, state.value)
-        )
+        carried_key, carried_value = (ring[batch_rows, :, slots].transpose(1, 2) for ring in (state.key, state.value))
         attended = attend_band(
             query,
             torch.cat([carried_key, key], dim=2),
@@ -199,9 +203,7 @@ class Block(nn.Module):
             return class_token.expand_as(tokens), recent
         size, length = recent.shape[1], tokens.shape[1]
         batch_rows = torch.arange(tokens.shape[0], device=tokens.device).unsqueeze(1)
-        place = position.unsqueeze(1) + torch.arange(
-            -size, length, device=tokens.device
-        )  # index in the stream
+        place = position.unsqueeze(1) + torch.arange(-size, length, device=tokens.device)  # index in the stream
         timeline = torch.cat([recent[batch_rows, place[:, :size] % size], tokens], dim=1)
         # Token `lag` = size - 1 steps ago, or the first of the stream where there is none so old.
         wanted = torch.clamp(place[:, size:] - (size - 1), min=0) - place[:, :1]
@@ -215,9 +217,7 @@ class Block(nn.Module):
     def retroactive_state(self, batch_size: int, class_token: Tensor | None) -> RetroactiveState:
         """An empty state. class_token: (d,), which takes slot 0 for good, as key and as row."""
         slots = self.config.window + (0 if class_token is None else 1)
-        state = retroactive.empty_state(
-            batch_size, self.heads, slots, self.head_width, self.in_projection.weight
-        )
+        state = retroactive.empty_state(batch_size, self.heads, slots, self.head_width, self.in_projection.weight)
         if class_token is None:
             return state
         query, key, value = (x.unsqueeze(2).double() for x in self.project(class_token.unsqueeze(0)))
@@ -226,7 +226,7 @@ class Block(nn.Module):
         first = RetroactiveState(
             token=class_token.view(1, 1, -1),
             query=query,
-            query_size=torch.linalg.vector_norm(query, dim=-1, keepdim=True),
+            magnitude=torch.linalg.vector_norm(query, dim=-1, keepdim=True),
             key=key,
             value=value,
             sums=sums,
@@ -240,15 +240,13 @@ class Block(nn.Module):
         ]
         return RetroactiveState(*joined)
 
-    def step_retroactive(
-        self, token: Tensor, state: RetroactiveState, cursor: Cursor, lead: int
-    ) -> tuple[Tensor, RetroactiveState]:
-        """One token (B, d) in, all rows (B, slots, d) out, in ring order."""
+    def step_retroactive_(self, token: Tensor, state: RetroactiveState, cursor: Cursor, lead: int) -> Tensor:
+        """One token (B, d) in, all rows (B, slots, d) out, in ring order. `state` is written in place."""
         query, key, value = self.project(token)
         cursor.write_row(state.token, token, lead)
-        attended, state = retroactive.update(state, query, key, value, cursor, lead)
+        attended = retroactive.update_(state, query, key, value, cursor, lead)
         rows = cursor.occupied_rows(state.token, lead)
-        return self.finish(rows, join_heads(attended.to(rows.dtype))), state
+        return self.finish(rows, join_heads(attended.to(rows.dtype)))
 
 
 def join_heads(attended: Tensor) -> Tensor:

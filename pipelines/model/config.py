@@ -68,9 +68,7 @@ class ModelConfig:
                 raise ConfigurationError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                raise ConfigurationError(
-                    f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'"
-                )
+                raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'")
         if self.width % self.heads:
             raise ConfigurationError(f"width {self.width} is not divisible by heads {self.heads}")
         if not 0.0 <= self.dropout < 1.0:
@@ -104,9 +102,7 @@ class ModelConfig:
         if block is None:
             return
         if not 1 <= block <= self.blocks:
-            raise ConfigurationError(
-                f"class_token_block must be 1 to {self.blocks} (the blocks), not {block}"
-            )
+            raise ConfigurationError(f"class_token_block must be 1 to {self.blocks} (the blocks), not {block}")
         if self.stacking == "deep" and block != self.blocks:
             raise ConfigurationError(
                 f"in a deep stack the class token enters at the last block ({self.blocks}), not at {block}"
@@ -114,9 +110,7 @@ class ModelConfig:
 
     def _check_lag(self) -> None:
         if not 0 <= self.lag < self.window:
-            raise ConfigurationError(
-                f"lag must be 0 to {self.window - 1} (less than the window), not {self.lag}"
-            )
+            raise ConfigurationError(f"lag must be 0 to {self.window - 1} (less than the window), not {self.lag}")
         if self.lag and self.class_token_block is not None:
             raise ConfigurationError("lag is about a token's own output; a class token has none to wait for")
 
@@ -125,17 +119,11 @@ class ModelConfig:
         if self.decoder_blocks == 0 and any(sizes):
             raise ConfigurationError("decoder sizes are set, but decoder_blocks is 0")
         if self.decoder_blocks < 0 or (self.decoder_blocks and min(sizes) < 1):
-            raise ConfigurationError(
-                "a decoder needs blocks, queries, heads and feed_forward of at least 1 each"
-            )
+            raise ConfigurationError("a decoder needs blocks, queries, heads and feed_forward of at least 1 each")
         if self.decoder_blocks and self.width % self.decoder_heads:
-            raise ConfigurationError(
-                f"width {self.width} is not divisible by decoder_heads {self.decoder_heads}"
-            )
+            raise ConfigurationError(f"width {self.width} is not divisible by decoder_heads {self.decoder_heads}")
         if self.decoder_blocks and self.stacking == "deep":
-            raise ConfigurationError(
-                "a decoder reads all rows of the window; a deep stack has only the newest"
-            )
+            raise ConfigurationError("a decoder reads all rows of the window; a deep stack has only the newest")
 
     @property
     def head_width(self) -> int:
@@ -169,9 +157,7 @@ class ModelConfig:
         names = {field.name for field in fields(cls)}
         unknown = sorted(set(value) - names)
         if unknown:
-            raise ConfigurationError(
-                f"unknown model configuration key{'s' * (len(unknown) > 1)}: {', '.join(unknown)}"
-            )
+            raise ConfigurationError(f"unknown model configuration key{'s' * (len(unknown) > 1)}: {', '.join(unknown)}")
         try:
             return cls(**value)
         except TypeError as error:

@@ -27,10 +27,12 @@ class DecoderAttention(nn.Module):
         """(B, m, d), (B, n, d) to (B, m, d). mask: (B, 1, 1, n)."""
         query = self._split(self.query_projection(queries)) / math.sqrt(queries.shape[-1] // self.heads)
         key, value = self._split(self.key_projection(memory)), self._split(self.value_projection(memory))
-        return self.out_projection(attend(query, key, value, mask).transpose(1, 2).flatten(2))
+        result: Tensor = self.out_projection(attend(query, key, value, mask).transpose(1, 2).flatten(2))
+        return result
 
     def _split(self, rows: Tensor) -> Tensor:
-        return rows.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        batch, length, width = rows.shape
+        return rows.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
 
 
 class DecoderBlock(nn.Module):
@@ -52,7 +54,8 @@ class DecoderBlock(nn.Module):
         queries = self.self_norm(queries + self._drop(self.self_attention(queries, queries)))
         queries = self.cross_norm(queries + self._drop(self.cross_attention(queries, memory, mask)))
         hidden = self._drop(F.gelu(self.expand(queries)))
-        return self.feed_forward_norm(queries + self._drop(self.contract(hidden)))
+        result: Tensor = self.feed_forward_norm(queries + self._drop(self.contract(hidden)))
+        return result
 
     def _drop(self, rows: Tensor) -> Tensor:
         return F.dropout(rows, self.dropout) if self.training and self.dropout else rows
@@ -74,4 +77,5 @@ class Decoder(nn.Module):
         queries = self.queries.expand(memory.shape[0], -1, -1)
         for block in self.blocks:
             queries = block(queries, memory, mask)
-        return self.norm(queries)
+        result: Tensor = self.norm(queries)
+        return result

@@ -47,6 +47,7 @@ class ContinualEncoder(nn.Module):
         # An output may lag behind its input only once: in the last block.
         lags = [0] * (config.blocks - 1) + [config.lag]
         self.blocks = nn.ModuleList(Block(config, lag) for lag in lags)
+        self._stack = cast("tuple[Block, ...]", tuple(self.blocks))
         self.positions = None if config.positional == "none" else PositionalEncoding(config)
         self.class_token = None
         if config.class_token_block is not None:
@@ -54,6 +55,9 @@ class ContinualEncoder(nn.Module):
             nn.init.normal_(self.class_token, std=0.02)
         # Whether the last block computes all rows (a decoder reads them) or one.
         self.all_rows = config.decoder_blocks > 0
+        self._single_output = config.stacking == "deep" or config.blocks == 1
+        # Whether block 1 takes static positions, which make its keys change at every step.
+        self._folded = config.positional == "static"
 
     # ---- the regular encoder -------------------------------------------------------------------------------
 
@@ -70,7 +74,7 @@ class ContinualEncoder(nn.Module):
         rows = tokens
         if self.positions is not None:
             rows = rows + self.positions.window(tokens.shape[1], start, tokens.shape[0])
-        for index, block in enumerate(self._blocks(), start=1):
+        for index, block in enumerate(self._stack, start=1):
             if index == self.config.class_token_block:
                 rows = torch.cat([self._class_row(index).expand(rows.shape[0], 1, -1), rows], dim=1)
             rows = block(rows)
@@ -93,48 +97,39 @@ class ContinualEncoder(nn.Module):
         """
         if batch_size < 1:
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
-        device = self._blocks()[0].in_projection.weight.device
-        offset = torch.as_tensor(start, dtype=torch.long, device=device).expand(batch_size).clone()
+        device = self._stack[0].in_projection.weight.device
+        offset = torch.as_tensor(start, dtype=torch.long, device=device).expand(batch_size).contiguous().clone()
         tables = self._folded_tables() if self._folded else None
         states = tuple(self._block_state(index, batch_size) for index in range(1, self.config.blocks + 1))
-        return StreamState(torch.zeros_like(offset), offset, states, tables)
+        return StreamState(torch.zeros(batch_size, dtype=torch.long, device=device), offset, states, tables)
 
-    def step(
-        self, token: Tensor, state: StreamState, active: Tensor | None = None
-    ) -> tuple[Tensor, StreamState]:
+    def step(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
         """One token (B, d) in, one row (B, d) out. `state` is left as it is.
 
         active: (B,) bool; rows that are not active keep their state, and their output means nothing.
         """
         return self.step_(token, state.clone(), active)
 
-    def step_(
-        self, token: Tensor, state: StreamState, active: Tensor | None = None
-    ) -> tuple[Tensor, StreamState]:
+    def step_(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
         """`step` for a caller who owns `state`: its rings are written in place."""
         cursor = cursor_for(state.position, self.config.window, active)
         if self.all_rows or not self._single_output:
-            rows, state = self._step_rows(token, state, cursor)
-            if self.all_rows:
-                output = self._output_row(rows, cursor)
-            else:
-                output = self._last_block(rows, cursor)
+            rows = self._step_rows_(token, state, cursor)
+            output = self._output_row(rows, cursor) if self.all_rows else self._last_block(rows, cursor)
         else:
-            output, state = self._step_single(token, state, cursor)
-        return output, self._advanced(state, active)
+            output = self._step_single_(token, state, cursor)
+        state.position.add_(1 if active is None else active)
+        return output, state
 
     def step_rows_(
         self, token: Tensor, state: StreamState, active: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None, StreamState]:
-        """`step_` for a model with a decoder: the output row (B, d), all rows (B, m, d), and which of them are there."""
+        """`step_` for a model with a decoder: the output row (B, d), all rows (B, m, d) and which of them are there."""
         cursor = cursor_for(state.position, self.config.window, active)
-        rows, state = self._step_rows(token, state, cursor)
-        return (
-            self._output_row(rows, cursor),
-            rows.rows,
-            cursor.mask(rows.lead),
-            self._advanced(state, active),
-        )
+        rows = self._step_rows_(token, state, cursor)
+        output, mask = self._output_row(rows, cursor), cursor.mask(rows.lead)
+        state.position.add_(1 if active is None else active)
+        return output, rows.rows, mask, state
 
     def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
         """T tokens (B, T, d) in, T rows (B, T, d) out: the same as T steps. `state` is left as it is.
@@ -146,47 +141,35 @@ class ContinualEncoder(nn.Module):
         if not self._single_output or self._folded or self.all_rows:
             outputs = []
             state = state.clone()
+            # What autograd has saved of one step must not be overwritten by the next.
+            advance = self.step if torch.is_grad_enabled() else self.step_
             for token in tokens.unbind(1):
-                output, state = self.step_(token, state)
+                output, state = advance(token, state)
                 outputs.append(output)
             return torch.stack(outputs, dim=1), state
         parts = []
-        for part in tokens.split(CHUNK, dim=1):
+        for part in torch.split(tokens, CHUNK, dim=1):
             rows, state = self._chunk(part, state)
             parts.append(rows)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1), state
 
     # ---- how the parts are put together --------------------------------------------------------------------
 
-    @property
-    def _single_output(self) -> bool:
-        return self.config.stacking == "deep" or self.config.blocks == 1
-
-    @property
-    def _folded(self) -> bool:
-        """Whether block 1 takes static positions, whose keys change at every step."""
-        return self.config.positional == "static"
-
-    def _blocks(self) -> list[Block]:
-        return cast("list[Block]", list(self.blocks))
-
     def _class_row(self, index: int) -> Tensor:
         """The class token (d,) as it enters block `index`: a static table's last entry is its position."""
         token = cast(Tensor, self.class_token)
-        if index == 1 and self._folded and self.positions is not None:
-            if self.config.position_count > self.config.window:
-                return token + self.positions.table[-1]
-        return token
+        has_position = index == 1 and self._folded and self.config.position_count > self.config.window
+        return token + cast(PositionalEncoding, self.positions).table[-1] if has_position else token
 
     def _class_token_at(self, index: int) -> Tensor | None:
         return self._class_row(index) if index == self.config.class_token_block else None
 
     def _folded_tables(self) -> FoldedTables:
         positions = cast(PositionalEncoding, self.positions).table[: self.config.window]
-        return folding.tables(self._blocks()[0], positions, self._class_token_at(1))
+        return folding.tables(self._stack[0], positions, self._class_token_at(1))
 
     def _block_state(self, index: int, batch_size: int) -> BlockState:
-        block = self._blocks()[index - 1]
+        block = self._stack[index - 1]
         if index == 1 and self._folded:
             return folding.empty_state(block, batch_size, all_rows=not self._single_output or self.all_rows)
         if self._single_output and not self.all_rows:
@@ -195,29 +178,24 @@ class ContinualEncoder(nn.Module):
             return block.retroactive_state(batch_size, self._class_token_at(index))
         return None
 
-    def _advanced(self, state: StreamState, active: Tensor | None) -> StreamState:
-        moved = state.position + (1 if active is None else active.to(state.position.dtype))
-        return state._replace(position=moved)
-
     def _positioned(self, token: Tensor, state: StreamState) -> Tensor:
         """A token (B, d) with its recycling encoding, which it keeps as long as it lives."""
-        if self.positions is None or self._folded:
+        if self.positions is None:
             return token
         return token + self.positions.at(state.position + state.offset)
 
-    def _step_single(self, token: Tensor, state: StreamState, cursor: Cursor) -> tuple[Tensor, StreamState]:
-        row = self._positioned(token, state)
-        states: list[BlockState] = []
-        for index, (block, block_state) in enumerate(zip(self._blocks(), state.blocks, strict=True), start=1):
+    def _step_single_(self, token: Tensor, state: StreamState, cursor: Cursor) -> Tensor:
+        row = token if self._folded else self._positioned(token, state)
+        for index, block in enumerate(self._stack):
+            block_state = state.blocks[index]
             if isinstance(block_state, FoldedState):
-                row = self._folded_row(row, block, block_state, cast(FoldedTables, state.tables), cursor)
+                row = self._folded_row_(row, block, block_state, cast(FoldedTables, state.tables), cursor)
             else:
                 single = cast(SingleOutputState, block_state)
-                row, block_state = block.step_single(row, single, cursor, self._class_token_at(index))
-            states.append(block_state)
-        return row, state._replace(blocks=tuple(states))
+                row = block.step_single_(row, single, cursor, self._class_token_at(index + 1))
+        return row
 
-    def _folded_row(
+    def _folded_row_(
         self, token: Tensor, block: Block, state: FoldedState, tables: FoldedTables, cursor: Cursor
     ) -> Tensor:
         """One output row (B, d) of a folded first block."""
@@ -228,9 +206,9 @@ class ContinualEncoder(nn.Module):
         row = self._output_row(Rows(rows, lead), cursor)
         return block.finish_one(row, key, value, cursor.mask(lead))
 
-    def _step_rows(self, token: Tensor, state: StreamState, cursor: Cursor) -> tuple[Rows, StreamState]:
+    def _step_rows_(self, token: Tensor, state: StreamState, cursor: Cursor) -> Rows:
         """All blocks but the last (or all, for a decoder) on all rows."""
-        blocks = self._blocks()
+        blocks = self._stack
         first = state.blocks[0]
         lead = 1 if self.config.class_token_block == 1 else 0
         rows: Tensor
@@ -242,12 +220,12 @@ class ContinualEncoder(nn.Module):
             rows = blocks[0].attend_rows(present, (cast(Tensor, query), key, value), cursor.mask(lead))
         else:
             token = self._positioned(token, state)
-            rows, first = blocks[0].step_retroactive(token, cast(RetroactiveState, first), cursor, lead)
+            rows = blocks[0].step_retroactive_(token, cast(RetroactiveState, first), cursor, lead)
         last = len(blocks) if self.all_rows else len(blocks) - 1
         for index in range(2, last + 1):
             rows, lead = self._with_class_token(rows, lead, index)
             rows = blocks[index - 1](rows, cursor.mask(lead))
-        return Rows(rows, lead), state._replace(blocks=(first, *state.blocks[1:]))
+        return Rows(rows, lead)
 
     def _with_class_token(self, rows: Tensor, lead: int, index: int) -> tuple[Tensor, int]:
         if index != self.config.class_token_block or lead:
@@ -264,7 +242,7 @@ class ContinualEncoder(nn.Module):
         """One row (B, d) of the last block of an exact stack of two or more."""
         tokens, lead = self._with_class_token(rows.rows, rows.lead, self.config.blocks)
         rows = Rows(tokens, lead)
-        return self._blocks()[-1].newest(tokens, self._output_row(rows, cursor), cursor.mask(lead))
+        return self._stack[-1].newest(tokens, self._output_row(rows, cursor), cursor.mask(lead))
 
     def _chunk(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
         """One banded pass through single-output blocks."""
@@ -274,7 +252,7 @@ class ContinualEncoder(nn.Module):
             steps = torch.arange(length, device=tokens.device)
             rows = rows + self.positions.at((state.position + state.offset).unsqueeze(1) + steps)
         states: list[BlockState] = []
-        for index, (block, block_state) in enumerate(zip(self._blocks(), state.blocks, strict=True), start=1):
+        for index, (block, block_state) in enumerate(zip(self._stack, state.blocks, strict=True), start=1):
             single = cast(SingleOutputState, block_state)
             rows, single = block.steps_single(rows, single, state.position, self._class_token_at(index))
             states.append(single)

@@ -30,9 +30,7 @@ def tables(block: Block, positions: Tensor, class_row: Tensor | None) -> FoldedT
         class_projection = positions.new_zeros(3, block.heads, 0, block.head_width)
     else:
         rows = class_row.view(1, 1, -1)
-        class_projection = torch.stack(
-            [part[0].unsqueeze(1) for part in block.project(class_row.unsqueeze(0))]
-        )
+        class_projection = torch.stack([part[0].unsqueeze(1) for part in block.project(class_row.unsqueeze(0))])
     return FoldedTables(doubled, query, key, value, _shift(block), rows, class_projection)
 
 
@@ -48,9 +46,8 @@ def _linear_part(block: Block, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _shift(block: Block) -> Tensor:
     """The constant part of query, key and value: (3, h, 1, w)."""
     projection = block.in_projection
-    shift = (
-        projection.weight.new_zeros(projection.out_features) if projection.bias is None else projection.bias
-    )
+    bias = projection.bias
+    shift: Tensor = torch.zeros_like(projection.weight[:, 0]) if bias is None else bias
     if block.pre_norm:
         shift = shift + torch.mv(projection.weight, block.attention_norm.bias)
     query, key, value = shift.view(3, block.heads, 1, block.head_width)
@@ -100,9 +97,7 @@ def projections(
 
     def assemble(ring: Tensor, positions: Tensor, index: int) -> Tensor:
         part = cursor.occupied(ring) + cursor.rotated(positions)
-        part = (
-            part + table.shift[index] if inverse is None else torch.addcmul(table.shift[index], part, inverse)
-        )
+        part = part + table.shift[index] if inverse is None else torch.addcmul(table.shift[index], part, inverse)
         if table.class_row.shape[1]:
             part = torch.cat([table.class_projection[index].expand(part.shape[0], -1, -1, -1), part], dim=2)
         return part

@@ -42,7 +42,7 @@ def empty_state(batch_size: int, heads: int, slots: int, width: int, like: Tenso
     return RetroactiveState(
         token=like.new_zeros(batch_size, slots, heads * width),
         query=zeros(width),
-        query_size=zeros(1),
+        magnitude=zeros(1),
         key=zeros(width),
         value=zeros(width + 2),
         sums=zeros(width + 2),
@@ -57,19 +57,17 @@ def extended(value: Tensor) -> Tensor:
     return torch.cat([value, torch.ones_like(value[..., :1]), value.abs().amax(-1, keepdim=True)], dim=-1)
 
 
-def update(
-    state: RetroactiveState, query: Tensor, key: Tensor, value: Tensor, cursor: Cursor, lead: int
-) -> tuple[Tensor, RetroactiveState]:
+def update_(state: RetroactiveState, query: Tensor, key: Tensor, value: Tensor, cursor: Cursor, lead: int) -> Tensor:
     """Take in one token: its query (scaled), key and value are (B, h, w).
 
-    Returns the attention output of all occupied slots (B, h, slots, w) and the state, whose rings are written in
-    place. `lead` slots at the front belong to a class token.
+    Returns the attention output of all occupied slots (B, h, slots, w); `state` is written in place. `lead` slots at
+    the front belong to a class token.
     """
     tolerance = TOLERANCE[query.dtype]
     query, key, new_value = query.double(), key.double(), extended(value)
     old_key, old_value = cursor.read(state.key, lead).clone(), cursor.read(state.value, lead).clone()
     cursor.write(state.query, query, lead)
-    cursor.write(state.query_size, torch.linalg.vector_norm(query, dim=-1, keepdim=True), lead)
+    cursor.write(state.magnitude, torch.linalg.vector_norm(query, dim=-1, keepdim=True), lead)
     cursor.write(state.key, key, lead)
     cursor.write(state.value, new_value, lead)
 
@@ -85,12 +83,13 @@ def update(
         fresh = compute_rows(query.unsqueeze(2), keys, values, mask)
         for ring, row in zip((sums, reference, error), fresh, strict=True):
             cursor.write(ring, row.squeeze(2), lead)
-        cursor.write(bad, bad.new_zeros(bad.shape[:2] + (1,)), lead)
+        cursor.write(bad, bad.new_zeros((*bad.shape[:2], 1)), lead)
         if bool(bad.any()):
             sums, reference, error = _recomputed(bad, (sums, reference, error), queries, keys, values, mask)
     width = query.shape[-1]
-    output = sums[..., :width] / sums[..., width : width + 1]
-    return output, _kept(state, sums, reference, error, cursor)
+    for ring, new in ((state.sums, sums), (state.reference, reference), (state.error, error)):
+        _keep(ring, new, cursor)
+    return sums[..., :width] / sums[..., width : width + 1]
 
 
 def _updated(
@@ -104,12 +103,11 @@ def _updated(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Sums, reference and error of every occupied slot with the new token in and the old one out."""
     queries, sizes, sums, reference, error = (
-        cursor.occupied(ring, lead)
-        for ring in (state.query, state.query_size, state.sums, state.reference, state.error)
+        cursor.occupied(ring, lead) for ring in (state.query, state.magnitude, state.sums, state.reference, state.error)
     )
     full = cursor.full
     scores = torch.matmul(queries, torch.stack([key, old_key], dim=-1))  # (B, h, slots, 2)
-    score, old_score = scores.split(1, dim=-1)
+    score, old_score = torch.split(scores, 1, dim=-1)
     raised = torch.maximum(reference, score)
     shrink = torch.exp(reference - raised)
     weight = torch.exp(score - raised)
@@ -131,9 +129,7 @@ def _bad_rows(sums: Tensor, error: Tensor, tolerance: float) -> Tensor:
     return ~(error <= tolerance * sums[..., -2:]).all(-1, keepdim=True)
 
 
-def compute_rows(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+def compute_rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Sums (…, m, w + 2), reference (…, m, 1) and error (…, m, 2) from scratch for queries (…, m, w)."""
     scores = torch.matmul(query, key.transpose(-2, -1))
     if mask is not None:
@@ -146,9 +142,7 @@ def compute_rows(
 Rows = tuple[Tensor, Tensor, Tensor]
 
 
-def _recomputed(
-    bad: Tensor, rows: Rows, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
-) -> Rows:
+def _recomputed(bad: Tensor, rows: Rows, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Rows:
     """`rows` with the bad ones computed anew."""
     batch, head, slot, _ = bad.nonzero(as_tuple=True)
     if len(batch) > ALL_ROWS_SHARE * bad.numel():
@@ -164,17 +158,9 @@ def _recomputed(
     )
 
 
-def _kept(
-    state: RetroactiveState, sums: Tensor, reference: Tensor, error: Tensor, cursor: Cursor
-) -> RetroactiveState:
-    """The state with new sums; rows of streams that are not active keep theirs."""
-    results = []
-    for new, old in ((sums, state.sums), (reference, state.reference), (error, state.error)):
-        if (
-            new.shape[2] < old.shape[2]
-        ):  # streams in step that are warming up: the free slots stay as they are
-            new = torch.cat([new, old[:, :, new.shape[2] :]], dim=2)
-        if isinstance(cursor, RowCursor) and cursor.active is not None:
-            new = torch.where(cursor.active.view(-1, 1, 1, 1), new, old)
-        results.append(new)
-    return state._replace(sums=results[0], reference=results[1], error=results[2])
+def _keep(ring: Tensor, new: Tensor, cursor: Cursor) -> None:
+    """Write the rows of all occupied slots, but not those of streams that are not active."""
+    if isinstance(cursor, RowCursor) and cursor.active is not None:
+        new = torch.where(cursor.active.view(-1, 1, 1, 1), new, ring)
+    # Streams in step that are warming up have fewer rows than slots.
+    ring[:, :, : new.shape[2]] = new

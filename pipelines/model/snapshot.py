@@ -19,9 +19,7 @@ FORMAT = "cotrans-state"
 VERSION = 1
 
 
-def save_state(
-    state: StreamState, config: ModelConfig, path: Path, extra: dict[str, str] | None = None
-) -> None:
+def save_state(state: StreamState, config: ModelConfig, path: Path, extra: dict[str, str] | None = None) -> None:
     """Write a state atomically. extra: the caller's own text values, returned by `read_extra`."""
     tensors = {f"{index:03d}": tensor.contiguous() for index, tensor in enumerate(state.tensors())}
     metadata = {
@@ -35,9 +33,7 @@ def save_state(
         save_file(tensors, temporary, metadata)
 
 
-def restore_state(
-    path: Path, config: ModelConfig, initial_state: Callable[[int], StreamState]
-) -> StreamState:
+def restore_state(path: Path, config: ModelConfig, initial_state: Callable[[int], StreamState]) -> StreamState:
     """Read a state for a model of configuration `config`."""
     metadata, tensors = _read(path)
     theirs = ModelConfig.from_json(metadata["config"])
@@ -51,8 +47,7 @@ def restore_state(
     empty = initial_state(int(metadata["rows"]))
     wanted = empty.tensors()
     if len(wanted) != len(tensors) or any(
-        mine.shape != theirs.shape or mine.dtype != theirs.dtype
-        for mine, theirs in zip(wanted, tensors, strict=True)
+        mine.shape != theirs.shape or mine.dtype != theirs.dtype for mine, theirs in zip(wanted, tensors, strict=True)
     ):
         raise CheckpointError(
             f"{path} does not have the tensors of this model's state: it was saved in another precision"
@@ -75,9 +70,7 @@ def _read(path: Path) -> tuple[dict[str, str], list[Tensor]]:
             if metadata.get("format") != FORMAT:
                 raise CheckpointError(f"{path} is not a stream state of cotrans")
             if int(metadata["version"]) > VERSION:
-                raise CheckpointError(
-                    f"{path} was written by a newer cotrans (state version {metadata['version']})"
-                )
+                raise CheckpointError(f"{path} was written by a newer cotrans (state version {metadata['version']})")
             return metadata, [file.get_tensor(name) for name in sorted(file.keys())]
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no stream state at {path}") from error

@@ -7,7 +7,7 @@ the caller owns. Rows can be taken out, put together and set back to the beginni
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ class RetroactiveState(NamedTuple):
 
     token: Tensor  # (B, slots, d) block input, for the residual
     query: Tensor  # (B, h, slots, d / h) float64
-    query_size: Tensor  # (B, h, slots, 1) float64: Euclidean norm of each query
+    magnitude: Tensor  # (B, h, slots, 1) float64: Euclidean norm of each query
     key: Tensor  # (B, h, slots, d / h) float64
     value: Tensor  # (B, h, slots, d / h + 2) float64, with a column of ones and one of largest magnitudes
     sums: Tensor  # (B, h, slots, d / h + 2) float64: weighted sum of values, mass, value mass
@@ -106,7 +106,12 @@ class StreamState(NamedTuple):
     def tensors(self) -> list[Tensor]:
         """Every batch-first tensor, in a fixed order."""
         found: list[Tensor] = []
-        self.map(lambda tensor: found.append(tensor) or tensor)
+
+        def collect(tensor: Tensor) -> Tensor:
+            found.append(tensor)
+            return tensor
+
+        self.map(collect)
         return found
 
     @property
@@ -130,4 +135,4 @@ def map_tensors(function: Callable[[Tensor], Tensor], value: T) -> T:
     elif isinstance(value, tuple):
         items = [map_tensors(function, item) for item in value]
         result = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    return result  # type: ignore[no-any-return]
+    return cast(T, result)

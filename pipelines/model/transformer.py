@@ -60,18 +60,14 @@ class ContinualTransformer(nn.Module):
         """The state of `batch_size` streams before their first token; `start` as in `forward`."""
         return self.encoder.initial_state(batch_size, start)
 
-    def step(
-        self, token: Tensor, state: StreamState, active: Tensor | None = None
-    ) -> tuple[Tensor, StreamState]:
+    def step(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
         """One token (B, input_width) in, logits (B, classes) out. `state` is left as it is.
 
         active: (B,) bool; rows that are not active keep their state, and their logits mean nothing.
         """
         return self.step_(token, state.clone(), active)
 
-    def step_(
-        self, token: Tensor, state: StreamState, active: Tensor | None = None
-    ) -> tuple[Tensor, StreamState]:
+    def step_(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
         """`step` for a caller who owns `state`: its rings are written in place."""
         if self.decoder is not None:
             prediction, state = self.step_predict_(token, state, active)
@@ -90,7 +86,7 @@ class ContinualTransformer(nn.Module):
         return self._decode(self._normed(newest), self._normed(rows), mask), state
 
     def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
-        """T tokens (B, T, input_width) in, logits (B, T, classes) out: the same as T steps. `state` is left as it is."""
+        """T tokens (B, T, input_width) in, logits (B, T, classes) out: the same as T steps. `state` stays as it is."""
         self._check(tokens, state, None)
         if self.decoder is not None:
             state = state.clone()
