@@ -131,7 +131,7 @@ def check_scores(scores: Floats, positives: Bools) -> None:
 
 def check_not_nan(scores: Floats, what: str) -> None:
     """Raise with the number of frames that hold a NaN and the first of them. scores: (frames, ...)."""
-    bad = np.isnan(scores.reshape(len(scores), -1)).any(axis=1)
+    bad = np.isnan(scores).any(axis=tuple(range(1, scores.ndim)))
     count = int(bad.sum())
     if count == 0:
         return

@@ -123,17 +123,17 @@ def make_predictions(
 
 def read_predictions(path: Path) -> Predictions:
     """Read an .npz file; never runs code from it (no pickles)."""
-    arrays: dict[str, NDArray[Any]] = {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"{path} is a single array: an .npz file with 'scores', 'label' and 'video' is needed")
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise InputError(f"{path} is a single array: an .npz file with 'scores', 'label' and 'video' is needed")
+        with archive:
             missing = [name for name in ("scores", "label", "video") if name not in archive.files]
             if missing:
                 found = ", ".join(archive.files) or "nothing"
                 raise InputError(f"{path} has no {' and no '.join(map(repr, missing))} (it holds {found})")
             wanted = ("scores", "label", "video", "classes", "anticipation")
-            arrays = {name: archive[name] for name in wanted if name in archive.files}
+            arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in wanted if name in archive.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if isinstance(error, FileNotFoundError):

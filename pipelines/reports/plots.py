@@ -95,7 +95,12 @@ def plot_score_against_macs(path: Path, points: Sequence[CostPoint], metric: str
         )
         for point in members:
             axes.annotate(
-                point.name, (point.macs, 100 * point.score), xytext=(6, 6), textcoords="offset points", fontsize=8
+                point.name,
+                (point.macs, 100 * point.score),
+                xytext=(7, -11),
+                textcoords="offset points",
+                fontsize=8,
+                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8},
             )
     axes.set_xscale("log")
     axes.set_xlabel("MACs per prediction")
@@ -118,4 +123,4 @@ def _figure(width: float, height: float) -> Figure:
 def _save(figure: Figure, path: Path) -> None:
     suffix = check_plot_path(path)
     with atomic_write(path) as temporary:
-        figure.savefig(temporary, format=suffix, dpi=_DOTS_PER_INCH)
+        figure.savefig(temporary, format=suffix, dpi=_DOTS_PER_INCH, bbox_inches="tight")
