@@ -74,6 +74,10 @@ class WindowedExtractor:
         self._arrived = 0  # samples
         self._ended = False
 
+    def fresh(self) -> WindowedExtractor:
+        """The same extractor at the start of another stream; the network is shared."""
+        return WindowedExtractor(self.spec, self._clock, self._front_end, self._count, self._rows_of)
+
     def push(self, samples: Samples) -> Rows:
         """(samples,) float32 to the rows (rows, width) that are complete with them."""
         if self._ended:
