@@ -9,6 +9,7 @@ from typing import Literal
 
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError
+from pipelines.features.spec import FeatureSpec
 
 # clips: one label for each recording. frames: labels for every row of the feature stream.
 Kind = Literal["clips", "frames"]
@@ -28,7 +29,8 @@ class Dataset:
     root: Path
     class_names: tuple[str, ...]
     items: tuple[Item, ...]
-    hop: float | None = None  # seconds between rows of feature files and targets, where the layout fixes it
+    hop: float | None = None  # seconds between rows of feature files and targets, where it is known
+    spec: FeatureSpec | None = None  # what the feature files hold, where cotrans wrote them
     background: int | None = None  # the class of frames in which nothing happens; not scored
     ignored: tuple[int, ...] = ()  # frames of these classes are left out of loss and score (ambiguous)
     multi_label: bool = False  # a frame may have several labels at once

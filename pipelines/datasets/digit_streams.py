@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset import SPLITS, Dataset
 from pipelines.datasets.feature_files import attach_features
 from pipelines.datasets.item import Item, Segment
 from pipelines.datasets.media_check import check_media, listed
@@ -145,7 +145,7 @@ def _mix_all(folder: Path, split: str, takes: list[Path], options: StreamOptions
 
     passes = options.passes if split == "train" else 1
     # One generator per split, so that validation streams do not change with the training options.
-    generator = np.random.default_rng([options.seed, sum(map(ord, split))])
+    generator = np.random.default_rng([options.seed, SPLITS.index(split)])
     recordings = [Recording(_parts(path)[0] + 1, read_recording(path)) for path in takes]
     index = []
     for number, members in enumerate(plan_streams(recordings, options.seconds, passes, generator)):

@@ -22,11 +22,15 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.media_check import listed
 from pipelines.datasets.pickle_cache import PickleFile, cached_arrays
 from pipelines.errors import InputError, UsageError
+from pipelines.features.feature_files import FORMAT, read_manifest
+from pipelines.features.layout import modality
+from pipelines.features.spec import FeatureSpec
 
 PARTS = ("rgb", "flow", "audio")
 PICKLE_SUFFIXES = frozenset({".pickle", ".pkl"})
 NOT_FEATURES = frozenset({"fps", "timestamps_ms", "times"})  # files that stand beside features
 
+BESIDE_FEATURES = frozenset({"target_perframe", "times"})  # folders that stand beside those of features
 OADTR_HOP = 0.2  # seconds: one row for every 6 frames at 30 frames per second
 LSTR_HOP = 0.25  # seconds: one row for every 6 frames at 24 frames per second
 
@@ -37,7 +41,8 @@ class FeatureSet:
 
     layout: str
     files: dict[str, tuple[Path, ...]]
-    hop: float | None = None  # seconds between rows, where the files say so
+    hop: float | None = None  # seconds between rows, where the files or their layout say so
+    spec: FeatureSpec | None = None  # what the rows are, where cotrans wrote them
 
 
 def attach_features(
@@ -61,7 +66,7 @@ def attach_features(
     missing = [item.name for item in dataset.items if item.name not in found.files]
     problems = [f"{len(missing)} items have no features in {folder}: {listed(missing)}"] if missing else []
     items = (replace(item, features=found.files[item.name]) for item in dataset.items if item.name in found.files)
-    return dataset.with_items(items, *problems, hop=hop or found.hop)
+    return replace(dataset.with_items(items, *problems, hop=hop or found.hop), spec=found.spec)
 
 
 def find_features(
@@ -94,37 +99,59 @@ def _part_folders(folder: Path, names: list[str], parts: Sequence[str] | None, f
                 "--feature-set and a piece of the name"
             )
         folders[part] = path
-    chosen = _ordered(folders, parts, folder) if folders else []
+    if not folders:
+        return FeatureSet("lstr", {})
+    spec = common_spec([folder / "manifests" / f"{name}.json" for name in names])
+    written = [modality(part) for part in spec.parts] if spec is not None else None
+    chosen = _ordered(folders, parts or written, folder)
     files: dict[str, tuple[Path, ...]] = {}
     for name in names:
         paths = tuple(folders[part] / f"{name}.npy" for part in chosen)
-        if paths and all(path.is_file() for path in paths):
+        if all(path.is_file() for path in paths):
             files[name] = paths
-    return FeatureSet("lstr", files, LSTR_HOP)
+    return FeatureSet("lstr", files, spec.hop if spec else LSTR_HOP, spec if chosen == written else None)
 
 
 def _plain_files(folder: Path, names: list[str], parts: Sequence[str] | None, feature_set: str | None) -> FeatureSet:
     if parts is not None or feature_set is not None:
         return FeatureSet("npy", {})
     files: dict[str, tuple[Path, ...]] = {}
+    by_stem: dict[str, list[Path]] = {}
+    for path in sorted(path for path in folder.rglob("*.npy") if is_feature_file(path)):
+        by_stem.setdefault(path.stem, []).append(path)
     for name in names:
-        # Items in sub-folders ("dog/1-30226-A-0") may have their features in the same sub-folder or in one
-        # place.
-        for candidate in (folder / f"{name}.npy", folder / f"{Path(name).name}.npy"):
-            if candidate.is_file():
-                files[name] = (candidate,)
-                break
-    paths = list(files.values())
-    if len(set(paths)) < len(paths):
+        # Items in sub-folders ("dog/1-30226-A-0") may have their features in the same sub-folder or in one place.
+        candidates = by_stem.get(Path(name).name, [])
+        exact = [path for path in candidates if _under(folder, path, name)]
+        if len(exact or candidates) > 1:
+            named = listed([path.relative_to(folder).as_posix() for path in exact or candidates])
+            raise InputError(f"{folder}: several feature files for {name}: {named}")
+        if exact or candidates:
+            files[name] = ((exact or candidates)[0],)
+    if len(set(files.values())) < len(files):
         raise InputError(f"{folder}: one feature file for several items; keep the sub-folders of the media")
-    return FeatureSet("npy", files)
+    spec = common_spec([path.with_suffix(".json") for (path,) in files.values()])
+    return FeatureSet("npy", files, spec.hop if spec else None, spec)
+
+
+def is_feature_file(path: Path) -> bool:
+    """A .npy file that holds rows, not the times beside them."""
+    if path.suffix != ".npy" or path.name.startswith(".") or path.stem.endswith(".times"):
+        return False
+    return path.parent.name not in BESIDE_FEATURES
+
+
+def _under(folder: Path, path: Path, name: str) -> bool:
+    """Whether the path within the folder ends with the whole name."""
+    relative = path.relative_to(folder).with_suffix("").as_posix()
+    return relative == name or relative.endswith(f"/{name}")
 
 
 def _part_files(folder: Path, names: list[str], parts: Sequence[str] | None, feature_set: str | None) -> FeatureSet:
     if feature_set is not None:
         return FeatureSet("parts", {})
     beside: dict[str, dict[str, Path]] = {}
-    for path in folder.glob("*_*.npy"):
+    for path in filter(is_feature_file, folder.glob("*_*.npy")):
         for cut in (index for index, letter in enumerate(path.stem) if letter == "_"):
             beside.setdefault(path.stem[:cut], {})[path.stem[cut + 1 :]] = path
     files: dict[str, tuple[Path, ...]] = {}
@@ -135,7 +162,22 @@ def _part_files(folder: Path, names: list[str], parts: Sequence[str] | None, fea
         if features:
             files[name] = tuple(features[part] for part in _ordered(features, parts, folder))
             hop = hop or _hop_from_times(there.get("timestamps_ms"))
-    return FeatureSet("parts", files, hop)
+    spec = common_spec([folder / f"{name}.json" for name in files])
+    single = spec is not None and len(spec.parts) == 1
+    return FeatureSet("parts", files, spec.hop if spec else hop, spec if single else None)
+
+
+def common_spec(manifests: Iterable[Path]) -> FeatureSpec | None:
+    """The specification in the manifests that are there; different ones cannot be trained on together."""
+    first: tuple[Path, FeatureSpec] | None = None
+    for path in manifests:
+        if not path.is_file() or FORMAT not in path.read_text(encoding="utf-8", errors="replace"):
+            continue  # other projects keep JSON files of their own beside features
+        spec = read_manifest(path).spec
+        if first is not None and spec != first[1]:
+            raise InputError(f"{path} and {first[0]} say that their features were made in different ways")
+        first = first or (path, spec)
+    return first[1] if first else None
 
 
 def _pickles(folder: Path, names: list[str], parts: Sequence[str] | None, feature_set: str | None) -> FeatureSet:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.feature_files import attach_features
+from pipelines.datasets.feature_files import attach_features, common_spec, is_feature_file
 from pipelines.datasets.folder_events import open_events
 from pipelines.datasets.item import Item
 from pipelines.datasets.media_check import check_media, is_media, listed
@@ -31,6 +31,7 @@ SPLIT_FOLDERS = {
     "valid": "validation",
     "test": "test",
 }
+BESIDE = frozenset({".npy", ".json"})  # features with their times and manifests
 NOT_LABELS = frozenset({"features", "__MACOSX"})
 
 
@@ -69,7 +70,20 @@ def open(
         raise UsageError(f"{flag} is for recordings with a table of events, and {root} has no labels.csv")
     else:
         dataset = _open_clips(root, classes, rule)
-    return attach_features(dataset, feature_dir, hop=hop)
+    if feature_dir is not None:
+        return attach_features(dataset, feature_dir, hop=hop)
+    return _with_own_features(dataset, hop)
+
+
+def _with_own_features(dataset: Dataset, hop: float | None) -> Dataset:
+    """The dataset with what the manifests beside its own feature files say; all items have features, or none has."""
+    without = [item.name for item in dataset.items if not item.features]
+    if len(without) == len(dataset.items):
+        return dataset
+    if without:
+        raise InputError(f"{dataset.root}: features for some items and not for others: {listed(without)} have none")
+    spec = common_spec(path.with_suffix(".json") for item in dataset.items for path in item.features)
+    return replace(dataset, spec=spec, hop=hop or (spec.hop if spec else None))
 
 
 def _open_clips(root: Path, classes: Sequence[str] | None, rule: SplitRule) -> Dataset:
@@ -114,10 +128,10 @@ def _clips(base: Path, folder: Path, split: str, label: int) -> tuple[list[Item]
         if name in items:
             raise InputError(f"two clips with the same name: {items[name].media} and {path}: rename one of them")
         items[name] = Item(name, split, media=path, label=label, duration=durations[path])
-    for path in (path for path in paths if path.suffix == ".npy"):
+    for path in filter(is_feature_file, paths):
         name = path.relative_to(base).with_suffix("").as_posix()
         items[name] = replace(items.get(name) or Item(name, split, label=label), features=(path,))
-    other = [path.name for path in paths if not is_media(path) and path.suffix != ".npy"]
+    other = [path.name for path in paths if not is_media(path) and path.suffix not in BESIDE]
     if other:
         problems.append(f"not media, left out: {listed(other)} in {folder}")
     return list(items.values()), problems

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipelines.datasets.annotation_csv import AnnotationTable, Event, check_overlaps, check_range, read_table
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.feature_files import is_feature_file
 from pipelines.datasets.item import Item, Segment
 from pipelines.datasets.media_check import is_media, listed, media_duration
 from pipelines.datasets.split_rule import UNDECIDED, SplitRule
@@ -89,7 +90,7 @@ def _class_names(table: AnnotationTable, classes: Sequence[str] | None) -> tuple
 def _files(root: Path) -> dict[str, Path]:
     """Media and feature files by relative path, with and without suffix; media goes before features."""
     usable = [path for path in sorted(root.rglob("*")) if path.is_file()]
-    features = [path for path in usable if path.suffix == ".npy" and not path.name.startswith(".")]
+    features = [path for path in usable if is_feature_file(path)]
     places: dict[str, Path] = {}
     for path in [*features, *(path for path in usable if is_media(path))]:
         relative = path.relative_to(root)

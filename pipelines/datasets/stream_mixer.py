@@ -93,7 +93,7 @@ def _pause(generator: np.random.Generator) -> Samples:
 
 
 def _coloured_noise(length: int, generator: np.random.Generator) -> Samples:
-    """Noise with a root mean square of 1 whose spectrum falls with a random exponent between 0 (white) and 2 (brown)."""
+    """Noise with a root mean square of 1, of a random colour between white (power as f⁰) and brown (as 1/f²)."""
     spectrum = np.fft.rfft(generator.standard_normal(length))
     frequencies = np.fft.rfftfreq(length, 1 / SAMPLE_RATE)
     spectrum *= np.maximum(frequencies, 50.0) ** (-generator.uniform(0.0, 2.0) / 2)

@@ -1,0 +1,133 @@
+"""`cotrans data`: looking at datasets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotrans_cli import dataset_options as options
+from cotrans_cli.console import note, print_json, print_line, result_console, status_console
+
+if TYPE_CHECKING:
+    from pipelines.datasets.dataset import Dataset
+    from pipelines.datasets.report import DatasetReport
+
+app = typer.Typer(no_args_is_help=True, help="Look at datasets.")
+
+EXAMPLES = """
+Examples:
+
+  cotrans data inspect --dataset gtzan --root GTZAN/ --split fault-filtered
+
+  cotrans data inspect --dataset thumos14 --root THUMOS14/ --feature-set kin
+
+  cotrans data inspect --dataset folder --root my-sounds/ --validation 0.2 --json
+"""
+
+
+@app.callback()
+def data() -> None:
+    """Look at datasets."""
+
+
+@app.command("inspect", epilog=EXAMPLES)
+def inspect(
+    dataset: options.Name,
+    root: options.Root = None,
+    split: options.Split = None,
+    validation: options.Validation = None,
+    test: options.Test = None,
+    split_seed: options.SplitSeed = None,
+    group: options.Group = None,
+    fold: options.Fold = None,
+    test_fold: options.TestFold = None,
+    feature_dir: options.FeatureDir = None,
+    feature_set: options.FeatureSet = None,
+    parts: options.Parts = None,
+    hop: options.Hop = None,
+    annotations: options.Annotations = None,
+    classes: options.Classes = None,
+    multi_label: options.MultiLabel = False,
+    seconds: options.Seconds = None,
+    passes: options.Passes = None,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Decode all media, to find damage that the headers do not show.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print what is in a dataset: clips, classes, hours, frames per class, splits and problems."""
+    from pipelines.datasets import open_dataset
+
+    opened = open_dataset(
+        dataset,
+        root,
+        split=split,
+        validation=validation,
+        test=test,
+        split_seed=split_seed,
+        group=group,
+        fold=fold,
+        test_fold=test_fold,
+        feature_dir=feature_dir,
+        feature_set=feature_set,
+        parts=options.words(parts),
+        hop=hop,
+        annotations=annotations,
+        classes=options.words(classes),
+        multi_label=multi_label or None,
+        seconds=seconds,
+        passes=passes,
+    )
+    report = _described(opened, decode)
+    if json:
+        print_json(report.to_dict())
+    else:
+        _show(report)
+
+
+def _described(dataset: Dataset, decode: bool) -> DatasetReport:
+    from pipelines.datasets.report import describe
+
+    console = status_console()
+    if not (decode and console.is_terminal):
+        return describe(dataset, decode=decode)
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("decoding", total=len(dataset.items))
+        return describe(
+            dataset, decode=decode, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
+
+
+def _show(report: DatasetReport) -> None:
+    from rich.table import Table
+
+    console = result_console()
+    unit = "clips" if report.kind == "clips" else "frames"
+    per = f", counted every {report.hop:g} s" if report.kind == "frames" and report.hop else ""
+    print_line(f"{report.name}: {len(report.class_names)} classes, {unit} labelled{per}, in {report.root}")
+    print_line(f"features: {report.features or 'none yet, only media or labels'}")
+    overview = Table("split", box=None, pad_edge=False)
+    for heading in ("items", "hours", "frames", "ambiguous"):
+        overview.add_column(heading, justify="right")
+    for name, split in report.splits.items():
+        hours = "-" if split.hours is None else f"{split.hours:.2f}"
+        frames = "-" if split.frames is None else f"{split.frames:,}"
+        overview.add_row(name, f"{split.items:,}", hours, frames, f"{split.ambiguous:,}")
+    console.print()
+    console.print(overview)
+    classes = Table(f"{unit} of", box=None, pad_edge=False)
+    for name in report.splits:
+        classes.add_column(name, justify="right")
+    for index, label in enumerate(report.class_names):
+        classes.add_row(label, *(f"{split.per_class[index]:,}" for split in report.splits.values()))
+    console.print()
+    console.print(classes)
+    print_line()
+    print_line(f"problems: {len(report.problems)}" if report.problems else "problems: none")
+    for problem in report.problems:
+        print_line(f"  {problem}")
+    if report.problems:
+        note("items with problems are left out, or used as far as they go")
