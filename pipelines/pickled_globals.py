@@ -70,9 +70,7 @@ PLAIN_KINDS = frozenset("biufcSU")
 class Pending:
     """An array or type that the file has announced and not yet described."""
 
-    dtype: np.dtype[Any] | None = (
-        None  # a type waiting for its byte order; None: an array waiting for everything
-    )
+    dtype: np.dtype[Any] | None = None  # a type waiting for its byte order; None: an array waiting for everything
     value: Any = None
 
 
@@ -128,9 +126,7 @@ def build(target: Any, state: Any) -> Any:
     if isinstance(target, Pending):
         return _described_dtype(target.dtype, state) if target.dtype is not None else _described_array(state)
     if isinstance(target, argparse.Namespace):
-        if not isinstance(state, dict) or not all(
-            isinstance(key, str) and not key.startswith("__") for key in state
-        ):
+        if not isinstance(state, dict) or not all(isinstance(key, str) and not key.startswith("__") for key in state):
             raise RefusedError("a Namespace with names that are not plain")
         vars(target).update(state)
         return target

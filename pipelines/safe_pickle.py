@@ -53,9 +53,7 @@ def load_pickle(
         # What a stack machine meets in a damaged program: missing operands, bad text, wrong types, no end.
         raise error(f"{label}: not a pickle, or a damaged one ({_reason(problem)})") from problem
     except (MemoryError, RecursionError) as problem:
-        raise error(
-            f"{label}: the pickle needs more memory than there is ({type(problem).__name__})"
-        ) from problem
+        raise error(f"{label}: the pickle needs more memory than there is ({type(problem).__name__})") from problem
 
 
 def _reason(problem: BaseException) -> str:
@@ -247,6 +245,8 @@ class _Machine:
             if self.keep is not None:
                 value = self.keep(value)
             self._release(operand)
+        elif isinstance(value, bytes):
+            self._release(operand)  # Python 3 writes bytes as text and a call of encode up to protocol 2
         pending = self.stack[-1]
         if isinstance(pending, Pending) and not isinstance(value, Pending):
             pending.value = value
