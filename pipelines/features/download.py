@@ -98,9 +98,7 @@ def _fetch(request: Download, part: Path, on_progress: Progress | None) -> bool:
                 return resumed
             reason = "the connection was closed early"
         except urllib.error.HTTPError as error:
-            if (
-                error.code == 416
-            ):  # nothing left after `before`: the checksum decides whether that is all of it
+            if error.code == 416:  # nothing left after `before`: the checksum decides whether that is all of it
                 return resumed
             if error.code < 500:
                 raise MissingDependencyError(
@@ -126,9 +124,7 @@ def _fetch_once(request: Download, part: Path, offset: int, on_progress: Progres
     headers = {"User-Agent": "cotrans", "Accept-Encoding": "identity"}
     if offset:
         headers["Range"] = f"bytes={offset}-"
-    with urllib.request.urlopen(
-        urllib.request.Request(request.url, headers=headers), timeout=TIMEOUT
-    ) as response:
+    with urllib.request.urlopen(urllib.request.Request(request.url, headers=headers), timeout=TIMEOUT) as response:
         if response.status != 206 or _range_start(response) != offset:
             offset = 0  # a server without Range sends the whole file, whatever was asked
         length = response.headers.get("Content-Length")

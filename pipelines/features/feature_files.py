@@ -88,9 +88,7 @@ def describe_source(path: Path) -> Source:
 class FeatureWriter:
     """Rows of one recording on their way to the disk."""
 
-    def __init__(
-        self, files: TargetFiles, temporaries: list[Path], times: Path, spec: FeatureSpec, dtype: Dtype
-    ):
+    def __init__(self, files: TargetFiles, temporaries: list[Path], times: Path, spec: FeatureSpec, dtype: Dtype):
         self._files, self._spec = files, spec
         self._parts = [
             NpyWriter(temporary, file.stop - file.start, dtype)
@@ -165,9 +163,7 @@ def read_manifest(path: Path) -> Manifest:
 def is_complete(files: TargetFiles, manifest: Manifest) -> bool:
     """Whether every file that the manifest speaks of is there in full length."""
     itemsize = np.dtype(manifest.dtype).itemsize
-    expected = {
-        file.path: HEADER + manifest.rows * (file.stop - file.start) * itemsize for file in files.rows
-    }
+    expected = {file.path: HEADER + manifest.rows * (file.stop - file.start) * itemsize for file in files.rows}
     expected[files.times] = HEADER + manifest.rows * np.dtype("float64").itemsize
     if files.rate and not files.rate.is_file():
         return False
@@ -178,16 +174,10 @@ def read_features(path: Path) -> FeatureFile:
     """Read `NAME.npy` of (rows, width), with its times and manifest where cotrans wrote it, or bare."""
     rows = _map_array(path)
     if rows.ndim != 2 or rows.dtype.kind != "f":
-        raise InputError(
-            f"{path} holds {rows.dtype} of shape {rows.shape}, not rows of floating-point features"
-        )
+        raise InputError(f"{path} holds {rows.dtype} of shape {rows.shape}, not rows of floating-point features")
     manifest_path = path.with_suffix(".json")
-    if not manifest_path.is_file() or FORMAT not in manifest_path.read_text(
-        encoding="utf-8", errors="replace"
-    ):
-        return FeatureFile(
-            rows, None, None, None
-        )  # other projects keep JSON files of their own beside features
+    if not manifest_path.is_file() or FORMAT not in manifest_path.read_text(encoding="utf-8", errors="replace"):
+        return FeatureFile(rows, None, None, None)  # other projects keep JSON files of their own beside features
     manifest = read_manifest(manifest_path)
     times = np.array(_map_array(path.with_suffix(".times.npy")), dtype=np.float64)
     if rows.shape != (manifest.rows, manifest.spec.width) or times.shape != (manifest.rows,):

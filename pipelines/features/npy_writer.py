@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from pipelines.errors import InputError
 
 Dtype = Literal["float32", "float16", "float64"]
-HEADER = (
-    128  # bytes: magic, version, length, the dictionary and its padding; a multiple of 64, as numpy wants it
-)
+HEADER = 128  # bytes: magic, version, length, the dictionary and its padding; a multiple of 64, as numpy wants it
 
 
 def npy_header(rows: int, width: int | None, dtype: str) -> bytes:
@@ -22,9 +20,7 @@ def npy_header(rows: int, width: int | None, dtype: str) -> bytes:
     shape = f"({rows},)" if width is None else f"({rows}, {width})"
     description = np.dtype(dtype).newbyteorder("<").str
     text = f"{{'descr': '{description}', 'fortran_order': False, 'shape': {shape}, }}"
-    return (
-        b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"
-    )
+    return b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"
 
 
 class NpyWriter:
@@ -44,9 +40,7 @@ class NpyWriter:
             raise ValueError(f"rows of shape {converted.shape} in a file of width {self._width}")
         if not np.isfinite(converted).all():
             if np.isfinite(rows).all():
-                raise InputError(
-                    f"features up to {np.abs(rows).max():.3g} do not fit {self._dtype}: use float32"
-                )
+                raise InputError(f"features up to {np.abs(rows).max():.3g} do not fit {self._dtype}: use float32")
             raise InputError(f"NaN or infinity in the features from row {self.rows} on")
         self._file.write(converted.data)
         self.rows += len(converted)

@@ -58,9 +58,7 @@ def read_registry(path: Path) -> dict[str, WeightEntry]:
         entries[name] = _entry(name, values)
     defaults = [entry.extractor for entry in entries.values() if entry.default]
     if len(set(defaults)) < len(defaults) or None in defaults:
-        raise ConfigurationError(
-            f"{path}: an extractor has one default entry, and a default entry has an extractor"
-        )
+        raise ConfigurationError(f"{path}: an extractor has one default entry, and a default entry has an extractor")
     return entries
 
 

@@ -148,8 +148,12 @@ class WeightStore:
             raise MissingDependencyError(
                 f"--weights: '{given}' is neither a file nor a name that `cotrans weights list` shows"
             )
-        default = next((e for e in self.registry.values() if e.default and e.extractor == extractor), None)
+        default = self.default(extractor)
         return self.path(default.name) if default else None
+
+    def default(self, extractor: str) -> WeightEntry | None:
+        """What an extractor takes when nothing else is said."""
+        return next((e for e in self.registry.values() if e.default and e.extractor == extractor), None)
 
     def tag(self, sha256: str) -> str | None:
         """The short name of what the weights with this checksum were trained on, where the registry knows."""

@@ -330,12 +330,10 @@ def test_missing_weights_say_how_to_get_them(server: Server, tmp_path: Path) -> 
 
 def test_the_registry_that_ships_is_sound() -> None:
     registry = known_weights()
-    assert {"vggish-audioset", "vggish-audioset-pca", "resnet50-imagenet", "mobilenet_v2-imagenet"} <= set(
+    assert {"vggish-audioset", "vggish-audioset-pca", "resnet50-imagenet", "mobilenet_v2-imagenet"} <= set(registry)
+    assert {f"tsn-resnet50{kind}-{data}" for kind in ("", "-flow") for data in ("kinetics400", "activitynet")} <= set(
         registry
     )
-    assert {
-        f"tsn-resnet50{kind}-{data}" for kind in ("", "-flow") for data in ("kinetics400", "activitynet")
-    } <= set(registry)
     for known in registry.values():
         assert known.size or known.about_size
         if known.url:

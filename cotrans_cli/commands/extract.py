@@ -1,0 +1,157 @@
+"""`cotrans extract`: features of audio and video files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from cotrans_cli.console import note, print_json, print_line, status_console
+
+if TYPE_CHECKING:
+    from pipelines.features.extraction import OnProgress, Progress, Summary
+    from pipelines.features.npy_writer import Dtype
+    from pipelines.features.spec import Align
+
+BAD_INPUTS = 3  # the exit code when some inputs could not be used
+
+
+def extract(
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SOURCE...", help="Files, folders, quoted globs, or lists (.txt, a path per line)."),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The folder for the feature files.")],
+    features: Annotated[
+        str,
+        typer.Option(
+            "--features",
+            "-f",
+            help="vggish, musicnn, logmel, resnet50, mobilenet_v2, resnet50-flow, onnx:FILE; several joined by +.",
+        ),
+    ] = "musicnn",
+    hop: Annotated[
+        float | None, typer.Option("--hop", help="Seconds between rows (default 0.25).", show_default=False)
+    ] = None,
+    fps: Annotated[
+        float | None, typer.Option("--fps", help="Rows per second, instead of --hop.", show_default=False)
+    ] = None,
+    every: Annotated[
+        int | None, typer.Option("--every", help="A row per this many video frames, instead.", show_default=False)
+    ] = None,
+    align: Annotated[
+        str, typer.Option("--align", help="causal: a row saw nothing after its time; centre; start.")
+    ] = "causal",
+    output: Annotated[
+        str | None,
+        typer.Option("--output", help="Which layer: embedding or penultimate (vggish).", show_default=False),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", metavar="[NAME.]KEY=VALUE", help="An extractor's own option; may be repeated."),
+    ] = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option("--weights", metavar="[NAME=]FILE", help="A file or a name of `cotrans weights list`."),
+    ] = None,
+    random_weights: Annotated[
+        bool, typer.Option("--random-weights", help="Untrained networks, for trying things out; marked as such.")
+    ] = False,
+    dtype: Annotated[str, typer.Option("--dtype", help="float32 or float16.")] = "float32",
+    layout: Annotated[str, typer.Option("--layout", help="npy, lstr, oadtr or video_features.")] = "npy",
+    workers: Annotated[int, typer.Option("--workers", "-j", help="Processes that work side by side.")] = 1,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Write complete outputs again.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> int:
+    """Extract features from audio and video files: resumable, aligned, in the layout that the next tool reads.
+
+    Complete outputs are skipped, so the same command continues a run that was stopped. Bad inputs are listed at the
+    end (exit code 3); the good ones are done.
+    """
+    from pipelines.features.extraction import ExtractionOptions, extract
+    from pipelines.features.stream_factory import StreamOptions, parse_options
+
+    options = ExtractionOptions(
+        StreamOptions(
+            features=features,
+            hop=hop,
+            fps=fps,
+            every=every,
+            align=cast("Align", align),
+            options=parse_options([*([f"output={output}"] if output else []), *(option or [])]),
+            weights=tuple(weights or ()),
+            random_weights=random_weights,
+            device=device,
+        ),
+        dtype=cast("Dtype", dtype),
+        layout=layout,
+        workers=workers,
+        force=force,
+    )
+    with _progress() as on_progress:
+        summary = extract(sources, out, options, on_progress)
+    if json:
+        print_json(summary.to_dict())
+    else:
+        _print(summary)
+    for problem in summary.problems:
+        note(f"cotrans: {problem}")
+    return 0 if summary.ok else BAD_INPUTS
+
+
+def _print(summary: Summary) -> None:
+    counts = ", ".join(
+        f"{summary.count(status)} {status}"
+        for status in ("done", "skipped", "damaged", "failed")
+        if summary.count(status) or status == "done"
+    )
+    if summary.missing:
+        counts += f", {len(summary.missing)} missing"
+    random = ", RANDOM WEIGHTS" if summary.random_weights else ""
+    print_line(f"{counts}: {summary.rows} rows of {summary.features} ({summary.width} wide{random}) in {summary.out}")
+    if summary.media_seconds:
+        factor = summary.media_seconds / summary.elapsed
+        print_line(f"{summary.media_seconds:.1f} s of media in {summary.elapsed:.1f} s ({factor:.1f} x real time)")
+    for file in summary.files:
+        print_line(f"all recordings together: {file}")
+    if summary.ignored:
+        note(f"{summary.ignored} files in the folders do not look like media and were left out")
+
+
+@contextmanager
+def _progress() -> Iterator[OnProgress | None]:
+    """A progress bar on a terminal; nothing elsewhere."""
+    console = status_console()
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.fields[count]}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[current]}", markup=False),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("extract", total=None, count="", rate="", current="")
+
+        def show(progress: Progress) -> None:
+            bar.update(
+                task,
+                completed=progress.bytes_done,
+                total=progress.bytes_total,
+                count=f"{progress.recordings_done}/{progress.recordings}",
+                rate=f"{progress.recordings_done / progress.elapsed:.1f} files/s, "
+                f"{progress.real_time_factor:.1f} x real time",
+                current=progress.current[-40:],
+            )
+
+        yield show

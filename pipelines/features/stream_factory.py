@@ -1,0 +1,201 @@
+"""From names on a command line (`resnet50+vggish`) or a specification to feature streams that can be fed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import InputError, MissingDependencyError, UsageError
+from pipelines.features.audio import AUDIO_EXTRACTORS, audio_options, build_audio_extractor, needs_weights
+from pipelines.features.extractor import AudioExtractor, VideoExtractor
+from pipelines.features.joint import FeatureStream
+from pipelines.features.media import probe
+from pipelines.features.spec import Align, FeatureSpec, Option
+from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
+from pipelines.features.weight_store import WeightStore
+
+EXTRACTORS = (*AUDIO_EXTRACTORS, *VIDEO_EXTRACTORS)
+DEVICES = ("auto", "cpu", "cuda")
+DEFAULT_HOP = 0.25  # seconds: 4 rows per second, the rate of most published features
+PCA_WEIGHTS = "vggish-audioset-pca"
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """Which extractors, how configured, on which clock. At most one of `hop`, `fps` and `every`."""
+
+    features: str  # names joined by "+"
+    hop: float | None = None  # seconds between rows
+    fps: float | None = None  # rows per second
+    every: int | None = None  # a row per this many video frames
+    align: Align = "causal"
+    options: Mapping[str, Option] = field(default_factory=dict)  # "KEY" or "NAME.KEY" to value
+    weights: tuple[str, ...] = ()  # "FILE", a known name, or either after "NAME="
+    random_weights: bool = False
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        if not all(self.names):
+            raise UsageError(f"'{self.features}' does not name features: join names with +, as in resnet50+vggish")
+        if len(set(self.names)) < len(self.names):
+            raise UsageError(f"'{self.features}' names an extractor twice")
+        if sum(value is not None for value in (self.hop, self.fps, self.every)) > 1:
+            raise UsageError("--hop, --fps and --every say the same thing: give one of them")
+        for name, value in (("--hop", self.hop), ("--fps", self.fps), ("--every", self.every)):
+            if value is not None and not 0 < value < float("inf"):
+                raise UsageError(f"{name} must be positive, not {value}")
+        if self.weights and self.random_weights:
+            raise UsageError("--weights and --random-weights exclude each other")
+
+    @property
+    def names(self) -> list[str]:
+        return [name.strip() for name in self.features.split("+")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {**asdict(self), "options": dict(self.options), "weights": list(self.weights)}
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> StreamOptions:
+        return cls(**{**value, "weights": tuple(value["weights"])})
+
+
+class StreamFactory:
+    """Makes a stream per recording. The networks are loaded once and shared by all of them."""
+
+    def __init__(self, options: StreamOptions, store: WeightStore | None = None) -> None:
+        self.options = options
+        self._store = store or WeightStore()
+        self._built: tuple[float, list[AudioExtractor | VideoExtractor]] | None = None  # for one hop
+
+    def tag_of(self, sha256: str) -> str | None:
+        """The short name of what weights were trained on."""
+        return self._store.tag(sha256)
+
+    def prototype(self) -> FeatureStream:
+        """A stream for a recording with nothing special about it."""
+        return self._stream(self._fixed_hop or DEFAULT_HOP)
+
+    def open(self, path: Path) -> FeatureStream:
+        """A stream for the recording in `path`."""
+        return self._stream(self._hop(path))
+
+    def spec(self, path: Path) -> FeatureSpec:
+        """The specification of the stream for the recording in `path`."""
+        return self.open(path).spec
+
+    @property
+    def _fixed_hop(self) -> float | None:
+        if self.options.every is not None:
+            return None
+        return self.options.hop or (1 / self.options.fps if self.options.fps else DEFAULT_HOP)
+
+    def _hop(self, path: Path) -> float:
+        if self._fixed_hop:
+            return self._fixed_hop
+        assert self.options.every is not None
+        video = probe(path).video
+        if video is None or not video.rate:
+            raise InputError(f"{path}: has no video frames to count with --every: use --hop or --fps")
+        return self.options.every / video.rate
+
+    def _stream(self, hop: float) -> FeatureStream:
+        if self._built is None or self._built[0] != hop:
+            self._built = None  # free the old networks before the new ones are loaded
+            self._built = hop, [self._build(name, hop) for name in self.options.names]
+        return FeatureStream([_fresh(extractor) for extractor in self._built[1]], hop, self.options.align)
+
+    def _build(self, name: str, hop: float) -> AudioExtractor | VideoExtractor:
+        options = self._options_of[name]
+        weights = None if self.options.random_weights else self._weights_of(name)
+        if name in AUDIO_EXTRACTORS:
+            random = self.options.random_weights and needs_weights(name)
+            return build_audio_extractor(name, hop, options, weights, random, self.options.align)
+        return build_video_extractor(name, weights, self.options.random_weights, options, self._device)
+
+    def _weights_of(self, name: str) -> Path | None:
+        if name in self._given_weights:
+            return self._store.resolve(name, self._given_weights[name])
+        default = self._store.default(name)
+        # Weights that ship with cotrans are found by their extractor, which knows which of them it wants.
+        return self._store.path(default.name) if default and not default.shipped else None
+
+    @cached_property
+    def _device(self) -> str:
+        """The device of the video networks; audio networks are small and always run on the CPU."""
+        import torch
+
+        device = self.options.device
+        if device not in DEVICES:
+            raise UsageError(f"unknown device '{device}': choose from {', '.join(DEVICES)}")
+        if device == "auto":
+            return "cuda" if torch.cuda.is_available() else "cpu"
+        if device == "cuda" and not torch.cuda.is_available():
+            raise MissingDependencyError("no CUDA device is available to PyTorch on this machine: use --device cpu")
+        return device
+
+    @cached_property
+    def _given_weights(self) -> dict[str, str]:
+        """Extractor to file or name, from "NAME=FILE" and "FILE"."""
+        names = self.options.names
+        takers = [name for name in names if name not in AUDIO_EXTRACTORS or needs_weights(name)]
+        given: dict[str, str] = {}
+        for text in self.options.weights:
+            name, equals, value = text.partition("=")
+            if not equals or name not in names:  # a file whose own name may have a "=" in it
+                if len(takers) != 1:
+                    raise UsageError(f"--weights {text}: say for which of {', '.join(names)}, as in NAME={text}")
+                name, value = takers[0], text
+            if name in given:
+                raise UsageError(f"--weights names the weights of {name} twice")
+            given[name] = value
+        return given
+
+    @cached_property
+    def _options_of(self) -> dict[str, dict[str, Option]]:
+        """Options by extractor. A key without a name goes to every extractor that has it, and to one at least."""
+        known = {name: _known_options(name) for name in self.options.names}
+        result: dict[str, dict[str, Option]] = {name: {} for name in known}
+        for text, value in self.options.options.items():
+            owner = next((name for name in known if text.startswith(f"{name}.")), None)
+            key = text.removeprefix(f"{owner}.") if owner else text
+            takers = [name for name in known if key in known[name] and owner in (None, name)]
+            if not takers:
+                raise UsageError(f"no extractor of {self.options.features} has an option '{text}'")
+            for name in takers:
+                result[name][key] = value
+        vggish = result.get("vggish", {})
+        if str(vggish.get("postprocess", "")).lower() in ("true", "1", "yes", "on"):
+            vggish.setdefault("pca_parameters", str(self._store.path(PCA_WEIGHTS)))
+        return result
+
+
+def _fresh(extractor: AudioExtractor | VideoExtractor) -> AudioExtractor | VideoExtractor:
+    """The extractor at the start of a stream. Video extractors have no state of their own.
+
+    Of an audio extractor, the copy shares the network: functions are not copied, and the network is inside one.
+    """
+    return copy.deepcopy(extractor) if extractor.spec.kind == "audio" else extractor
+
+
+def _known_options(name: str) -> dict[str, Option]:
+    if name not in EXTRACTORS:
+        raise UsageError(f"there is no extractor '{name}': choose from {', '.join(EXTRACTORS)}")
+    return audio_options(name) if name in AUDIO_EXTRACTORS else video_options(name)
+
+
+def parse_options(texts: list[str]) -> dict[str, Option]:
+    """ "KEY=VALUE" and "NAME.KEY=VALUE" as they stand on a command line."""
+    options: dict[str, Option] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--option {text}: write KEY=VALUE or NAME.KEY=VALUE")
+        if key in options:
+            raise UsageError(f"the option {key} is given twice")
+        options[key] = value
+    return options
