@@ -1,6 +1,6 @@
 """Regular and banded scaled dot-product attention on heads. The retroactive kind is in `retroactive.py`.
 
-Queries come scaled by 1/√(d/h). Products are plain matrix products, so that a counter of operations sees them.
+Queries come scaled by 1/√(d/h).
 """
 
 from __future__ import annotations
@@ -8,6 +8,9 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+# Queries per group of a banded pass: small groups waste few products outside the band, large ones make larger products.
+GROUP = 32
 
 
 def attend(
@@ -68,38 +71,27 @@ def attend_band(
 
     query: (B, h, T, w). key, value: (B, h, n - 1 + T, w) in order of time, the n - 1 before the chunk first.
     seen: (B, n - 1) true where those were really there. class_key, class_value: (B, h, 1, w) seen by every query.
+
+    Groups of queries are done one after the other: the scores of one group stay in the cache of a core.
     """
-    batch, heads, length, width = query.shape
+    length = query.shape[2]
     carried = key.shape[2] - length
-    size = _group_size(length, carried + 1)
-    groups = -(-length // size)
-    padding = groups * size - length
-    if padding:
-        query, key, value = (F.pad(x, (0, 0, 0, padding)) for x in (query, key, value))
-    span = carried + size  # keys that a group of `size` queries can see
-    device = query.device
-    offset = torch.arange(span, device=device) - torch.arange(size, device=device).unsqueeze(1)
-    band = (offset >= 0) & (offset <= carried)  # (size, span)
-    there = F.pad(seen, (0, groups * size), value=True).unfold(1, span, size)  # (B, groups, span)
-    mask = band & there.unsqueeze(2)  # (B, groups, size, span)
-
-    query = query.reshape(batch, heads, groups, size, width)
-    key = key.unfold(2, span, size)  # (B, h, groups, w, span)
-    value = value.unfold(2, span, size).transpose(-2, -1)
-    scores = torch.matmul(query, key)  # (B, h, groups, size, span)
-    scores = scores.masked_fill(~mask.unsqueeze(1), float("-inf"))
-    if class_key is not None:
-        scores = torch.cat([torch.matmul(query, class_key.unsqueeze(2).transpose(-2, -1)), scores], dim=-1)
-    weights = torch.softmax(scores, dim=-1)
-    if dropout:
-        weights = F.dropout(weights, dropout)
-    if class_value is None:
-        result = torch.matmul(weights, value)
-    else:
-        result = torch.matmul(weights[..., 1:], value) + weights[..., :1] * class_value.unsqueeze(2)
-    return result.reshape(batch, heads, groups * size, width)[:, :, :length]
-
-
-def _group_size(length: int, window: int) -> int:
-    """Queries per group: small groups waste fewer masked products, large ones make larger products."""
-    return max(1, min(length, max(16, window // 2)))
+    lead = 0 if class_key is None else 1
+    offset = torch.arange(carried + GROUP, device=key.device) - torch.arange(GROUP, device=key.device).unsqueeze(1)
+    outside = F.pad((offset < 0) | (offset > carried), (lead, 0), value=False)  # (GROUP, lead + n - 1 + GROUP)
+    band = torch.zeros(outside.shape, dtype=query.dtype, device=query.device).masked_fill(outside, float("-inf"))
+    groups = []
+    for first in range(0, length, GROUP):
+        last = min(first + GROUP, length)
+        size, stop = last - first, carried + last
+        keys, values = key[:, :, first:stop], value[:, :, first:stop]
+        if class_key is not None and class_value is not None:
+            keys, values = torch.cat([class_key, keys], dim=2), torch.cat([class_value, values], dim=2)
+        bias = band[:size, : lead + stop - first]
+        if first < carried:
+            absent = F.pad(~seen[:, first:], (lead, stop - carried), value=False)[:, : lead + stop - first]
+            bias = bias.masked_fill(absent[:, None, None], float("-inf"))
+        groups.append(
+            F.scaled_dot_product_attention(query[:, :, first:last], keys, values, bias, dropout_p=dropout, scale=1.0)
+        )
+    return torch.cat(groups, dim=2)

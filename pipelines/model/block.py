@@ -146,7 +146,7 @@ class Block(nn.Module):
         The rings of `state` are written in place.
         """
         lead = 0 if class_token is None else 1
-        if class_token is None and not state.recent.shape[1]:
+        if class_token is None and not self.lag:
             row = token
             query, key, value = self.project(token)
         else:
@@ -167,7 +167,7 @@ class Block(nn.Module):
         before = torch.arange(1 - n, 0, device=tokens.device) + position.unsqueeze(1)  # (B, n - 1) index in the stream
         batch_rows = torch.arange(tokens.shape[0], device=tokens.device).unsqueeze(1)
         lead = 0 if class_token is None else 1
-        if class_token is None and not state.recent.shape[1]:
+        if class_token is None and not self.lag:
             rows = tokens
             query, key, value = self.project(tokens)
             recent = state.recent

@@ -24,7 +24,7 @@ class DecoderAttention(nn.Module):
         self.out_projection = nn.Linear(width, width)
 
     def forward(self, queries: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, m, d), (B, n, d) to (B, m, d). mask: (B, 1, 1, n)."""
+        """(B, m, d), (B, n, d) to (B, m, d). mask: true where memory may be seen, broadcast to (B, h, m, n)."""
         query = self._split(self.query_projection(queries)) / math.sqrt(queries.shape[-1] // self.heads)
         key, value = self._split(self.key_projection(memory)), self._split(self.value_projection(memory))
         result: Tensor = self.out_projection(attend(query, key, value, mask).transpose(1, 2).flatten(2))
@@ -51,7 +51,11 @@ class DecoderBlock(nn.Module):
         self.dropout = config.dropout
 
     def forward(self, queries: Tensor, memory: Tensor, mask: Tensor | None) -> Tensor:
-        queries = self.self_norm(queries + self._drop(self.self_attention(queries, queries)))
+        """(B, q, d), (B, m, d) to (B, q, d). mask: (B, 1, 1, m)."""
+        # A query sees those of nearer frames and itself, not those of frames that come later.
+        count = queries.shape[1]
+        nearer = torch.ones(count, count, dtype=torch.bool, device=queries.device).tril()
+        queries = self.self_norm(queries + self._drop(self.self_attention(queries, queries, nearer)))
         queries = self.cross_norm(queries + self._drop(self.cross_attention(queries, memory, mask)))
         hidden = self._drop(F.gelu(self.expand(queries)))
         result: Tensor = self.feed_forward_norm(queries + self._drop(self.contract(hidden)))

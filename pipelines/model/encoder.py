@@ -58,6 +58,7 @@ class ContinualEncoder(nn.Module):
         self._single_output = config.stacking == "deep" or config.blocks == 1
         # Whether block 1 takes static positions, which make its keys change at every step.
         self._folded = config.positional == "static"
+        self._recycling = config.positional == "recycling"
 
     # ---- the regular encoder -------------------------------------------------------------------------------
 
@@ -180,12 +181,11 @@ class ContinualEncoder(nn.Module):
 
     def _positioned(self, token: Tensor, state: StreamState) -> Tensor:
         """A token (B, d) with its recycling encoding, which it keeps as long as it lives."""
-        if self.positions is None:
-            return token
-        return token + self.positions.at(state.position + state.offset)
+        positions = cast(PositionalEncoding, self.positions)
+        return token + positions.at(state.position + state.offset)
 
     def _step_single_(self, token: Tensor, state: StreamState, cursor: Cursor) -> Tensor:
-        row = token if self._folded else self._positioned(token, state)
+        row = self._positioned(token, state) if self._recycling else token
         for index, block in enumerate(self._stack):
             block_state = state.blocks[index]
             if isinstance(block_state, FoldedState):
@@ -219,7 +219,7 @@ class ContinualEncoder(nn.Module):
             query, key, value = folding.projections(blocks[0], first, tables, cursor, present)
             rows = blocks[0].attend_rows(present, (cast(Tensor, query), key, value), cursor.mask(lead))
         else:
-            token = self._positioned(token, state)
+            token = self._positioned(token, state) if self._recycling else token
             rows = blocks[0].step_retroactive_(token, cast(RetroactiveState, first), cursor, lead)
         last = len(blocks) if self.all_rows else len(blocks) - 1
         for index in range(2, last + 1):

@@ -137,7 +137,7 @@ Cursor = LockstepCursor | RowCursor
 
 def cursor_for(position: Tensor, window: int, active: Tensor | None) -> Cursor:
     """The faster cursor where the streams are in step and their place can be read without waiting for a device."""
-    if active is None and position.device.type == "cpu" and not torch.compiler.is_compiling():
+    if active is None and position.is_cpu and not torch.compiler.is_compiling():
         places = position.tolist()
         if places.count(places[0]) == len(places):
             return LockstepCursor(places[0], window)
