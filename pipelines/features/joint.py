@@ -21,7 +21,8 @@ class FeatureStream:
     """Push audio and frames as they come; get the joined rows that are ready, each once and in order.
 
     A row is ready when every extractor has it. Audio and video start together at media time `origin`. The audio
-    extractors must have been built for the same `hop` and `align`.
+    extractors must have been built for the same `hop` and `align`. Which frame of its chunk a row takes is the
+    option `frame` of a video extractor.
     """
 
     def __init__(
@@ -29,7 +30,6 @@ class FeatureStream:
         extractors: Sequence[Extractor],
         hop: float,
         align: Align = "causal",
-        frame: FrameChoice = "centre",
         origin: float = 0.0,
     ) -> None:
         self.spec = FeatureSpec(tuple(extractor.spec for extractor in extractors), hop, align)
@@ -40,7 +40,7 @@ class FeatureStream:
             if extractor.spec.kind == "audio":
                 self._parts.append(_AudioPart(extractor))  # type: ignore[arg-type]
             elif extractor.spec.kind == "video":
-                self._parts.append(_VideoPart(extractor, RowClock(hop, align), frame))  # type: ignore[arg-type]
+                self._parts.append(_VideoPart(extractor, RowClock(hop, align)))  # type: ignore[arg-type]
             else:
                 raise ConfigurationError(f"unknown kind of extractor '{extractor.spec.kind}'")
         self._audio = [part for part in self._parts if isinstance(part, _AudioPart)]
@@ -130,9 +130,10 @@ class _AudioPart:
 class _VideoPart:
     """Frames are looked at one row at a time, so that the numbers do not depend on how the frames came."""
 
-    def __init__(self, extractor: VideoExtractor, clock: RowClock, frame: FrameChoice) -> None:
+    def __init__(self, extractor: VideoExtractor, clock: RowClock) -> None:
         self.extractor = extractor
         self.rows: list[NDArray[np.float32]] = []  # each (width,)
+        frame: FrameChoice = "last" if extractor.spec.options.get("frame") == "last" else "centre"
         self._picker: FramePicker[VideoFrame] = FramePicker(clock, extractor.frames_per_row, frame)
         self._last_time: float | None = None
         self._last_images: list[NDArray[np.uint8]] = []

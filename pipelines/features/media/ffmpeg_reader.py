@@ -117,7 +117,7 @@ class FfmpegReader:
         context.thread_type = "SLICE" if live else "AUTO"
         size = (context.width or 16, context.height or 16)
         timeline = Timeline(self._origin, self.info.duration)
-        self._video = VideoTrackReader(timeline, frame_rate(stream), size, self._start)
+        self._video = VideoTrackReader(timeline, context.name, frame_rate(stream), size, self._start)
         self._streams.append(stream)
 
     def _seek(self) -> None:

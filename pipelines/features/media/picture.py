@@ -11,15 +11,28 @@ from numpy.typing import NDArray
 # The display matrix of a picture maps stored to shown coordinates: x' = a·x + c·y, y' = b·x + d·y (y down).
 Matrix = tuple[int, int, int, int]  # a, b, c, d in 16.16 fixed point
 UPRIGHT: Matrix = (1 << 16, 0, 0, 1 << 16)
+# Pictures that may carry a colour profile. Its side data has a dictionary that PyAV (18.1) frees twice: looking at
+# it ends the process. For these the rotation alone is used.
+IMAGE_CODECS = frozenset(
+    {"png", "apng", "mjpeg", "jpeg2000", "jpegls", "jpegxl", "libjxl", "webp", "tiff", "bmp", "gif"}
+)
 
 
-def display_matrix(frame: Any) -> Matrix:
-    """The orientation that the source asks for (phones store pictures sideways)."""
-    for data in frame.side_data:
-        if data.type.name == "DISPLAYMATRIX":
-            a, b, _, c, d = np.frombuffer(bytes(data), np.int32, count=5).tolist()
-            return UPRIGHT if a == b == c == d == 0 else (a, b, c, d)
-    return UPRIGHT
+def display_matrix(frame: Any, codec: str) -> Matrix:
+    """The orientation that the source asks for (phones store pictures sideways, some cameras mirrored)."""
+    if frame.rotation == 0:
+        return UPRIGHT
+    if codec not in IMAGE_CODECS:
+        # Not `frame.side_data`, which ties the frame into a reference cycle: a container of our own is none.
+        from av.sidedata.sidedata import SideDataContainer
+
+        for data in SideDataContainer(frame):  # type: ignore[call-arg]
+            if data.type.name == "DISPLAYMATRIX":
+                a, b, _, c, d = np.frombuffer(bytes(data), np.int32, count=5).tolist()
+                return a, b, c, d
+    angle = math.radians(frame.rotation)  # counter-clockwise
+    cosine, sine = round(math.cos(angle) * (1 << 16)), round(math.sin(angle) * (1 << 16))
+    return cosine, -sine, sine, cosine
 
 
 def rotation(matrix: Matrix) -> int:
@@ -43,7 +56,7 @@ def orient(image: NDArray[np.uint8], matrix: Matrix) -> NDArray[np.uint8]:
     return np.ascontiguousarray(image)
 
 
-def to_rgb(frame: Any) -> NDArray[np.uint8]:
+def to_rgb(frame: Any, matrix: Matrix) -> NDArray[np.uint8]:
     """(height, width, 3), upright."""
     image: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
-    return orient(image, display_matrix(frame))
+    return orient(image, matrix)

@@ -82,7 +82,7 @@ def _rotation(container: Any, stream: Any) -> int:
                 break
             frames = packet.decode()
             if frames:
-                matrix = display_matrix(frames[0])
+                matrix = display_matrix(frames[0], stream.codec_context.name)
                 break
     except av.error.FFmpegError:
         pass  # damage is for `decode` to report; the header is what was asked for

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.features.media.info import VideoFrame
-from pipelines.features.media.picture import to_rgb
+from pipelines.features.media.picture import Matrix, display_matrix, to_rgb
 from pipelines.features.media.timeline import Timeline
 
 USUAL_DURATION = 0.04  # seconds; for a single picture and for tracks that state no rate
@@ -27,12 +27,14 @@ def black(width: int, height: int) -> NDArray[np.uint8]:
 class VideoTrackReader:
     """Places decoded pictures in media time, from `start` on."""
 
-    def __init__(self, timeline: Timeline, rate: float | None, size: tuple[int, int], start: float) -> None:
+    def __init__(self, timeline: Timeline, codec: str, rate: float | None, size: tuple[int, int], start: float) -> None:
         self.shown = 0  # pictures that came from the source
         self._timeline = timeline
         self._usual = 1.0 / rate if rate else USUAL_DURATION
+        self._codec = codec
         self._size = size
         self._start = start
+        self._matrices: dict[float, Matrix] = {}  # by rotation: the full matrix, which knows mirroring too
         self._last: VideoFrame | None = None  # the newest frame, maybe a repetition
         self._picture: VideoFrame | None = None  # the newest that is none: repetitions form no chain
         self._before: VideoFrame | None = None  # the picture that is on display at `start`
@@ -59,7 +61,7 @@ class VideoTrackReader:
         stamp = None if frame.pts is None else float(frame.pts * frame.time_base)
         time = self._timeline.place(stamp, duration)
         self.shown += 1
-        picture = VideoFrame(time, duration, partial(to_rgb, frame))
+        picture = VideoFrame(time, duration, partial(to_rgb, frame, self._matrix(frame)))
         if time < self._start - 1e-6:
             self._before = picture
             return
@@ -80,6 +82,11 @@ class VideoTrackReader:
         else:
             end = self._last.end
             yield from self._show(VideoFrame(end, time - end, partial(image_of, self._picture or self._last)))
+
+    def _matrix(self, frame: Any) -> Matrix:
+        if frame.rotation not in self._matrices:
+            self._matrices[frame.rotation] = display_matrix(frame, self._codec)
+        return self._matrices[frame.rotation]
 
     def _show(self, frame: VideoFrame) -> Iterator[VideoFrame]:
         if self._last is None or frame.time > self._last.time:

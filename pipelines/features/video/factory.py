@@ -1,0 +1,119 @@
+"""Building a video extractor by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from pipelines.errors import ConfigurationError, MissingDependencyError, UsageError
+from pipelines.features.clock import FrameChoice
+from pipelines.features.download import file_sha256
+from pipelines.features.extractor import VideoExtractor
+from pipelines.features.spec import ExtractorSpec, Option
+from pipelines.features.video import flow
+from pipelines.features.video.extractors import NetworkExtractor
+from pipelines.features.video.key_tables import MOBILENET_TABLES, RESNET_TABLES, KeyTable
+from pipelines.features.video.mobilenet import MobileNetV2
+from pipelines.features.video.preprocessing import Preprocessing, preprocess
+from pipelines.features.video.resnet import ResNet50
+from pipelines.features.video.weights import fill_randomly, load_weights
+
+# The preprocessing "auto" is that of the project whose naming the weight file has.
+RGB_OPTIONS: Mapping[str, Option] = {"preprocessing": "auto", "frame": "centre"}
+FLOW_OPTIONS: Mapping[str, Option] = {"flow": "dis"}
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "preprocessing": ("auto", *get_args(Preprocessing)),
+    "frame": get_args(FrameChoice),
+    "flow": get_args(flow.FlowMethod),
+}
+USUAL_FRAME = 0.04  # seconds; a stack's window is stated for 25 frames per second
+
+
+@dataclass(frozen=True)
+class Network:
+    build: type[ResNet50] | type[MobileNetV2]
+    arguments: Mapping[str, Any]
+    head: str  # the layer after the features
+    tables: tuple[KeyTable, ...]
+    options: Mapping[str, Option]
+    frames_per_row: int = 1
+
+
+NETWORKS = {
+    "resnet50": Network(ResNet50, {}, "fc", RESNET_TABLES, RGB_OPTIONS),
+    "mobilenet_v2": Network(MobileNetV2, {}, "classifier.1", MOBILENET_TABLES, RGB_OPTIONS),
+    "resnet50-flow": Network(ResNet50, {"channels": flow.CHANNELS}, "fc", RESNET_TABLES, FLOW_OPTIONS, flow.FRAMES),
+}
+VIDEO_EXTRACTORS = tuple(NETWORKS)
+
+
+def video_options(name: str) -> dict[str, Option]:
+    """The options of an extractor and their defaults."""
+    return dict(_network(name).options)
+
+
+def build_video_extractor(
+    name: str,
+    weights_path: Path | None = None,
+    random_weights: bool = False,
+    options: Mapping[str, Option] | None = None,
+    device: str = "cpu",
+) -> VideoExtractor:
+    """An extractor with published weights, or with random ones where that is asked for (marked in its `spec`)."""
+    kind = _network(name)
+    chosen = _checked(name, kind, options or {})
+    if random_weights and weights_path is not None:
+        raise UsageError(f"{name}: either a weight file or random weights, not both")
+    with torch.device("meta"):  # no time is spent on numbers that are replaced
+        network: nn.Module = kind.build(**kind.arguments)
+    project = "torchvision"
+    if random_weights:
+        fill_randomly(network)
+    elif weights_path is not None:
+        project = load_weights(network, kind.head, weights_path, kind.tables).preprocessing
+    else:
+        raise MissingDependencyError(f"{name} needs weights: give a file with --weights, or see `cotrans weights list`")
+    network.eval().requires_grad_(False).to(device)
+    if chosen.get("preprocessing") == "auto":
+        chosen["preprocessing"] = project
+    spec = ExtractorSpec(
+        name=name,
+        kind="video",
+        width=kind.build.width,
+        window=(kind.frames_per_row - 1) * USUAL_FRAME,
+        options=chosen,
+        weights="random" if random_weights else file_sha256(weights_path),  # type: ignore[arg-type]
+    )
+    return NetworkExtractor(spec, network, _prepare(chosen), kind.frames_per_row, device)
+
+
+def _prepare(options: Mapping[str, Option]) -> Any:
+    if "flow" in options:
+        return flow.FlowStack(options["flow"])  # type: ignore[arg-type]
+
+    def prepare(frames: NDArray[np.uint8]) -> Tensor:
+        return preprocess(frames[0], options["preprocessing"])  # type: ignore[arg-type]
+
+    return prepare
+
+
+def _network(name: str) -> Network:
+    if name not in NETWORKS:
+        raise UsageError(f"there is no video extractor '{name}': choose from {', '.join(VIDEO_EXTRACTORS)}")
+    return NETWORKS[name]
+
+
+def _checked(name: str, kind: Network, options: Mapping[str, Option]) -> dict[str, Option]:
+    for key, value in options.items():
+        if key not in kind.options:
+            raise ConfigurationError(f"{name} has no option '{key}': choose from {', '.join(kind.options)}")
+        if value not in CHOICES[key]:
+            raise ConfigurationError(f"option {key} of {name}: '{value}' is not one of {', '.join(CHOICES[key])}")
+    return {**kind.options, **options}
