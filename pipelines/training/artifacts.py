@@ -1,0 +1,177 @@
+"""The folder of a run: what a person reads, what other commands load, and what a resumed run goes on from.
+
+| file | what it holds |
+| --- | --- |
+| config.toml | the whole recipe, as it was run |
+| environment.json | versions, machine, seed, command |
+| metrics.csv | one row for each epoch |
+| curves.png | the same as a picture |
+| best.safetensors, last.safetensors | checkpoints that `stream`, `evaluate` and `flops` take |
+| state.pt | optimiser, averages and counters, for --resume |
+| summary.json | the result |
+
+Every file is written beside its place and then moved there, so the last good one survives whatever happens.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pickle
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from pipelines import __version__
+from pipelines.checkpoints.checkpoint import save_checkpoint
+from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.features.download import FULL_DISK
+from pipelines.features.spec import FeatureSpec
+from pipelines.files import atomic_write, write_text
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.training.events import EpochDone
+from pipelines.training.recipe import Recipe
+from pipelines.training.recipe_file import parse_recipe, recipe_text
+
+STATE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.toml"
+
+    @property
+    def best(self) -> Path:
+        return self.path / "best.safetensors"
+
+    @property
+    def last(self) -> Path:
+        return self.path / "last.safetensors"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state.pt"
+
+    @property
+    def summary(self) -> Path:
+        return self.path / "summary.json"
+
+    def begin(self, recipe: Recipe, environment: Mapping[str, Any]) -> None:
+        """Start a run here; a folder that holds one already is refused."""
+        if self.state.exists() or self.best.exists():
+            raise UsageError(
+                f"{self.path} holds a run already: go on with --resume {self.path}, or choose another --out"
+            )
+        with self._writing():
+            write_text(self.config, recipe_text(recipe))
+            write_text(self.path / "environment.json", _json(environment))
+
+    def recipe(self) -> Recipe:
+        """The recipe that the run was started with."""
+        if not self.config.is_file():
+            raise UsageError(f"{self.path} is not the folder of a training run: there is no config.toml in it")
+        return parse_recipe(self.config.read_text(encoding="utf-8"), str(self.config))
+
+    def write_model(
+        self,
+        path: Path,
+        model: ContinualTransformer,
+        class_names: Sequence[str],
+        features: FeatureSpec | None,
+        provenance: Mapping[str, Any],
+    ) -> None:
+        """Write a checkpoint; what stood there before stays whole if this fails."""
+        with self._writing():
+            save_checkpoint(path, model, class_names, features, provenance)
+
+    def write_state(self, state: Mapping[str, Any]) -> None:
+        # Into memory first: torch reports a full disk as an internal error that does not say so.
+        buffer = io.BytesIO()
+        torch.save({"version": STATE_VERSION, **state}, buffer)
+        with self._writing(), atomic_write(self.state) as temporary:
+            temporary.write_bytes(buffer.getbuffer())
+
+    def read_state(self, device: torch.device) -> dict[str, Any]:
+        """What `write_state` wrote; never runs code from the file."""
+        if not self.state.is_file():
+            raise UsageError(f"nothing to resume in {self.path}: there is no state.pt in it")
+        try:
+            state: Any = torch.load(self.state, map_location=device, weights_only=True)
+        except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
+            reason = str(error).split("\n")[0]
+            raise CheckpointError(f"{self.state} is damaged ({reason}): start again in another folder") from error
+        if not isinstance(state, dict) or state.get("version") != STATE_VERSION:
+            raise CheckpointError(f"{self.state} was not written by this version of cotrans: start again")
+        return state
+
+    def write_history(self, history: Sequence[EpochDone]) -> None:
+        """metrics.csv."""
+        rows = [epoch.row() for epoch in history]
+        if not rows:
+            return
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        with self._writing():
+            write_text(self.path / "metrics.csv", text.getvalue())
+
+    def write_curves(self, history: Sequence[EpochDone], metric: str) -> None:
+        """Draw the losses and the validation metric over the epochs."""
+        if history:
+            from pipelines.training.curves import draw_curves
+
+            with self._writing(), atomic_write(self.path / "curves.png") as temporary:
+                draw_curves(history, metric, temporary)
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        with self._writing():
+            write_text(self.summary, _json(summary))
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn errors of the disk into one line."""
+        try:
+            yield
+        except OSError as error:
+            kept = f"; the last good checkpoint is {self.last}" if self.last.exists() else ""
+            if error.errno in FULL_DISK:
+                raise InputError(f"the disk is full: cannot write to {self.path}{kept}") from error
+            raise InputError(f"cannot write to {self.path}: {error.strerror or error}{kept}") from error
+
+
+def describe_environment(seed: int, device: torch.device, processes: int) -> dict[str, Any]:
+    """What a run depends on beside its recipe."""
+    return {
+        "cotrans": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "platform": platform.platform(),
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "processes": processes,
+        "seed": seed,
+        "command": " ".join(sys.argv),
+    }
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,0 +1,123 @@
+"""From a recipe to recordings: the dataset, its features (from files or from the cache), its splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.item import Item
+from pipelines.datasets.opening import dataset_options, open_dataset
+from pipelines.errors import InputError, UsageError
+from pipelines.features.spec import FeatureSpec
+from pipelines.training.distributed import Processes
+from pipelines.training.feature_cache import OnItem, cached_features
+from pipelines.training.recipe import Recipe
+from pipelines.training.recordings import Recording, check_widths, feature_width, open_recordings
+
+PATHS = ("annotations",)  # dataset options that are paths
+LISTS = ("parts", "classes")  # dataset options that are lists
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """What a run trains and validates on."""
+
+    dataset: Dataset  # with features
+    train: tuple[Recording, ...]
+    validation: tuple[Recording, ...]  # may be empty
+    spec: FeatureSpec | None  # of the features, where it is known
+
+    @property
+    def clips(self) -> bool:
+        return self.dataset.kind == "clips"
+
+    @property
+    def width(self) -> int:
+        return feature_width(self.train)
+
+
+def open_media(recipe: Recipe) -> Dataset:
+    """The dataset of a recipe as it is on disk."""
+    data, features = recipe.data, recipe.features
+    if not data.dataset:
+        raise UsageError("which dataset? --dataset names one: gtzan, thumos14, tvseries, folder or digits")
+    known = dataset_options(data.dataset)
+    options: dict[str, Any] = {key: _typed(key, value) for key, value in data.options.items()}
+    if features.directory is not None:
+        options["feature_dir"] = Path(features.directory)
+        if features.hop is not None and "hop" in known:
+            options["hop"] = features.hop
+    return open_dataset(data.dataset, None if data.root is None else Path(data.root), **options)
+
+
+def open_data(
+    recipe: Recipe,
+    processes: Processes | None = None,
+    on_item: OnItem | None = None,
+    remark: Callable[[str], None] | None = None,
+) -> TrainingData:
+    """Open a recipe's dataset and, where only media is given, extract its features into the cache."""
+    processes = processes or Processes()
+    dataset = open_media(recipe)
+    splits = ("train", recipe.data.validate_on)
+    items = tuple(item for item in dataset.items if item.split in splits)
+    dataset.split("train")  # an error where there is nothing to train on
+    spec = dataset.spec
+    problems = list(dataset.problems)
+    if recipe.features.names is not None:
+        items, spec, extracted = _extracted(recipe, items, processes, on_item)
+        problems += extracted
+        dataset = replace(dataset, hop=spec.hop)
+    elif any(not item.features for item in items):
+        without = next(item for item in items if not item.features)
+        raise UsageError(
+            f"there are no features of {without.name}: name extractors with --features (musicnn, logmel, vggish, "
+            "resnet50, …), or give a folder of feature files with --feature-dir"
+        )
+    if remark is not None:
+        for problem in problems:
+            remark(problem)
+    dataset = replace(dataset, items=items, problems=tuple(problems), spec=spec)
+    train = open_recordings(dataset, dataset.split("train"))
+    validation: tuple[Recording, ...] = ()
+    if recipe.data.validate_on in dataset.splits:
+        validation = open_recordings(dataset, dataset.split(recipe.data.validate_on))
+    elif remark is not None:
+        there = ", ".join(sorted({item.split for item in open_media(recipe).items}))
+        remark(
+            f"no split '{recipe.data.validate_on}' to validate on (there are: {there}), so best = last; "
+            "--validation 0.1 or --validate-on choose one"
+        )
+    check_widths((*train, *validation))
+    return TrainingData(dataset, train, validation, spec)
+
+
+def _extracted(
+    recipe: Recipe, items: tuple[Item, ...], processes: Processes, on_item: OnItem | None
+) -> tuple[tuple[Item, ...], FeatureSpec, tuple[str, ...]]:
+    if recipe.features.directory is not None:
+        raise UsageError("--features extracts from media and --feature-dir takes files that exist: give one of them")
+    if not any(item.media for item in items):
+        raise InputError(
+            f"dataset {recipe.data.dataset}: there is no media in {recipe.data.root} to extract --features from"
+        )
+    several = processes.size > 1
+    found = cached_features(
+        items,
+        recipe.features,
+        on_item if processes.main else None,
+        processes.share(len(items)) if several else None,
+        processes.wait if several else None,
+    )
+    return found.items, found.spec, found.problems
+
+
+def _typed(key: str, value: Any) -> Any:
+    if key in PATHS:
+        return Path(str(value))
+    if key in LISTS and isinstance(value, str):
+        return tuple(part.strip() for part in value.split(","))
+    return value

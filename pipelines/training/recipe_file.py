@@ -1,0 +1,197 @@
+"""Recipes as TOML: reading with unknown keys refused, layers of them, and writing."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import ConfigurationError, UsageError
+from pipelines.model.config import ModelConfig
+from pipelines.toml import load_toml, loads_toml
+from pipelines.training.recipe import Recipe
+
+FOLDER = Path(__file__).parent / "recipes"
+# Beginning of a model preset's name -> the recipe whose numbers are its defaults; the first that fits.
+PAPER_RECIPES = {"oadtr-": "oad", "cooadtr": "oad", "oadtr": "oadtr", "deep": "oad"}
+OTHERWISE = "audio"
+# Of the model configuration, what the data decide.
+DECIDED_BY_DATA = ("input_width", "classes")
+MODEL_KEYS = tuple(field.name for field in fields(ModelConfig) if field.name not in DECIDED_BY_DATA)
+
+Values = dict[str, dict[str, Any]]
+
+
+def shipped_recipes() -> tuple[str, ...]:
+    """Names of the recipes that come with cotrans."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+
+
+def find_recipe(name: str) -> Path:
+    """The file of a recipe: a path, or the name of one that comes with cotrans."""
+    path = Path(name)
+    if path.suffix == ".toml" or path.exists():
+        if not path.is_file():
+            raise UsageError(f"there is no recipe {path}")
+        return path
+    shipped = FOLDER / f"{name}.toml"
+    if not shipped.is_file():
+        raise UsageError(f"there is no recipe '{name}': give a .toml file or one of {', '.join(shipped_recipes())}")
+    return shipped
+
+
+def build_recipe(file: str | Path | None = None, flags: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of a file, with what it leaves out from its preset's recipe, and what `flags` say on top.
+
+    flags: "section.key" to value; None values count as not given.
+    """
+    given = read_values(find_recipe(str(file))) if file is not None else {}
+    layer = flag_values(flags or {})
+    preset = layer.get("model", {}).get("preset") or given.get("model", {}).get("preset") or "cotrans-b1"
+    base = read_values(FOLDER / f"{paper_recipe(preset)}.toml")
+    return make_recipe(merged(base, given, layer, {"model": {"preset": preset}}))
+
+
+def paper_recipe(preset: str) -> str:
+    """The name of the recipe that a preset's defaults come from."""
+    return next((recipe for name, recipe in PAPER_RECIPES.items() if preset.startswith(name)), OTHERWISE)
+
+
+def read_values(path: Path) -> Values:
+    """Sections and keys of a TOML file, checked."""
+    return checked(load_toml(path), str(path))
+
+
+def parse_recipe(text: str, where: str = "the recipe") -> Recipe:
+    """A complete recipe from the text that `recipe_text` wrote."""
+    return make_recipe(checked(loads_toml(text, where), where))
+
+
+def flag_values(flags: Mapping[str, Any]) -> Values:
+    """Values by section from "section.key" to value."""
+    values: Values = {}
+    for key, value in flags.items():
+        if value is None:
+            continue
+        section, _, name = key.partition(".")
+        target = values.setdefault(section, {})
+        *tables, last = name.split(".", 1) if section in ("data", "features") else (name,)
+        for table in tables:
+            target = target.setdefault(table, {})
+        target[last] = value
+    return checked(values, "the command line")
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """Flags from "section.key=value" texts; the value is TOML, or text where it is not."""
+    flags: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or "." not in key:
+            raise UsageError(f"--set takes SECTION.KEY=VALUE, such as training.epochs=20, not '{setting}'")
+        try:
+            flags[key.strip()] = loads_toml(f"value = {text}", "--set")["value"]
+        except ConfigurationError:
+            flags[key.strip()] = text
+    return flags
+
+
+def merged(*layers: Values) -> Values:
+    """Layers on top of each other: the last one that has a key wins; tables are merged key by key."""
+    result: Values = {}
+    for layer in layers:
+        for section, values in layer.items():
+            target = result.setdefault(section, {})
+            for key, value in values.items():
+                both_tables = isinstance(value, dict) and isinstance(target.get(key), dict)
+                target[key] = {**target[key], **value} if both_tables else value
+    return result
+
+
+def checked(values: Mapping[str, Any], where: str) -> Values:
+    """Sections with known keys of the right type; model keys that differ from the preset go into `changes`."""
+    known = {field.name: field for field in fields(Recipe)}
+    result: Values = {}
+    for section, content in values.items():
+        if section not in known:
+            raise ConfigurationError(f"{where}: unknown section [{section}]{_nearest(section, known)}")
+        if not isinstance(content, Mapping):
+            raise ConfigurationError(f"{where}: {section} is a section; write [{section}] and its keys below")
+        kind = type(getattr(Recipe(), section))
+        types = {field.name: str(field.type) for field in fields(kind)}
+        target: dict[str, Any] = {}
+        result[section] = target
+        for key, value in content.items():
+            if section == "model" and key in MODEL_KEYS:
+                target.setdefault("changes", {})[key] = value
+            elif key not in types or (section == "model" and key == "changes"):
+                names = [*types, *(MODEL_KEYS if section == "model" else ())]
+                raise ConfigurationError(f"{where}: unknown key '{key}' in [{section}]{_nearest(key, names)}")
+            else:
+                target[key] = _typed(value, types[key], f"{where}: {section}.{key}")
+    return result
+
+
+def make_recipe(values: Values) -> Recipe:
+    """The recipe of values that `checked` has seen."""
+    defaults = Recipe()
+    return Recipe(**{name: type(getattr(defaults, name))(**content) for name, content in values.items()})
+
+
+def recipe_values(recipe: Recipe) -> Values:
+    """The opposite of `make_recipe`, in the form of the file: keys that are None are left out."""
+    values: Values = {}
+    for section, content in asdict(recipe).items():
+        if section == "model":
+            content = {**content, **content.pop("changes")}
+        values[section] = {key: value for key, value in content.items() if value is not None and value != {}}
+    return values
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """The recipe as TOML: every key, so that the file alone gives the run again."""
+    lines: list[str] = []
+    for section, content in recipe_values(recipe).items():
+        plain = {key: value for key, value in content.items() if not isinstance(value, dict)}
+        lines += [f"[{section}]", *(f"{_key(key)} = {_toml(value)}" for key, value in plain.items()), ""]
+        for key, value in content.items():
+            if isinstance(value, dict):
+                rows = (f"{_key(name)} = {_toml(item)}" for name, item in value.items())
+                lines += [f"[{section}.{_key(key)}]", *rows, ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _typed(value: Any, annotation: str, where: str) -> Any:
+    base = annotation.removesuffix("| None").strip()
+    if base.startswith("dict"):
+        if not isinstance(value, Mapping):
+            raise ConfigurationError(f"{where} is a table, not {value!r}")
+        return dict(value)
+    wanted: tuple[type[Any], ...] = {"int": (int,), "float": (int, float), "bool": (bool,)}.get(base, (str,))
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+        name = {"int": "a whole number", "float": "a number", "bool": "true or false"}.get(base, "text")
+        raise ConfigurationError(f"{where} must be {name}, not {value!r}")
+    return float(str(value)) if base == "float" else value
+
+
+def _nearest(name: str, known: Any) -> str:
+    nearest = difflib.get_close_matches(name, list(known), n=1)
+    return f". Did you mean '{nearest[0]}'?" if nearest else f"; there are {', '.join(known)}"
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").replace("-", "").isalnum() and key.isascii() else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, float):
+        return repr(value)
+    # A JSON string is a TOML string, apart from DEL, which no path or name here contains.
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,238 @@
+"""One training run from a recipe: data, model, loop, files."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.errors import ConfigurationError, MissingDependencyError, UsageError
+from pipelines.model.config import ModelConfig
+from pipelines.model.presets import get_preset, preset
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.training.artifacts import RunFolder, describe_environment
+from pipelines.training.augment import is_active
+from pipelines.training.batching import BatchLoader
+from pipelines.training.data import TrainingData, open_data
+from pipelines.training.distributed import Processes, processes
+from pipelines.training.events import Observer, Remark, nobody
+from pipelines.training.feature_cache import OnItem
+from pipelines.training.loop import Problem, Trainer
+from pipelines.training.objective import Objective
+from pipelines.training.recipe import Recipe
+from pipelines.training.recipe_file import recipe_values
+from pipelines.training.sampling import sampling_plan
+from pipelines.training.statistics import FeatureStatistics, feature_statistics, unfolded
+from pipelines.training.validation import Scores, Validator
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a finished run gave."""
+
+    folder: Path
+    seed: int
+    metric: str
+    best_epoch: int
+    scores: Scores | None  # at the best epoch
+    last_scores: Scores | None
+    epochs: int
+    steps: int
+    parameters: int
+    train_recordings: int
+    validation_recordings: int
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("scores", "last_scores"):
+            scores = values[name]
+            values[name] = None if scores is None else {k: v for k, v in vars(scores).items() if v is not None}
+        return {**values, "folder": str(self.folder), "checkpoint": str(RunFolder(self.folder).best)}
+
+
+def train(
+    recipe: Recipe,
+    out: Path,
+    resume: bool = False,
+    device: str = "auto",
+    observer: Observer = nobody,
+    on_item: OnItem | None = None,
+) -> RunResult:
+    """Train as `recipe` says, into the folder `out`. With `resume`, go on with the run that is there.
+
+    Raises TrainingInterrupted on Ctrl-C, with everything saved.
+    """
+    with processes(choose_device(device)) as group:
+        observer = observer if group.main else nobody
+        data = open_data(recipe, group, on_item, lambda text: observer(Remark(text)))
+        return train_on(data, recipe, RunFolder(out), resume, group, observer)
+
+
+def train_on(
+    data: TrainingData,
+    recipe: Recipe,
+    folder: RunFolder,
+    resume: bool = False,
+    group: Processes | None = None,
+    observer: Observer = nobody,
+) -> RunResult:
+    """`train` on data that are open already."""
+    group = group or Processes()
+    seed = recipe.training.seed
+    statistics = _statistics(data, recipe)
+    config = model_config(recipe, data.width, len(data.dataset.class_names), observer)
+    model = make_model(recipe, config, seed, statistics)
+    problem = make_problem(data, recipe, config, statistics)
+    trainer = Trainer(model, problem, recipe, folder, group, observer)
+    if resume:
+        trainer.restore(folder.read_state(group.device))
+    elif group.main:
+        folder.begin(recipe, describe_environment(seed, group.device, group.size))
+    group.wait()
+    trainer.run()
+    result = RunResult(
+        folder=folder.path,
+        seed=seed,
+        metric=problem.metric,
+        best_epoch=max((epoch.epoch for epoch in trainer.history if epoch.best), default=trainer.epoch),
+        scores=trainer.best_scores,
+        last_scores=trainer.history[-1].scores,
+        epochs=trainer.epoch,
+        steps=trainer.steps,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        train_recordings=len(data.train),
+        validation_recordings=len(data.validation),
+        seconds=sum(epoch.seconds for epoch in trainer.history),
+    )
+    if group.main:
+        folder.write_summary(result.to_dict())
+    return result
+
+
+def model_config(recipe: Recipe, input_width: int, classes: int, observer: Observer = nobody) -> ModelConfig:
+    """The configuration of a recipe's model for given features and classes."""
+    options = recipe.model
+    if options.init is not None:
+        return _initial_config(recipe, input_width, classes)
+    changes = dict(options.changes)
+    chosen = get_preset(options.preset)
+    regular = chosen.run == "regular" and chosen.values.get("positional") == "recycling"
+    if regular and not {"positional", "encoding"} & changes.keys():
+        # The paper's regular models give each place of the window its own encoding; with a table that recycles
+        # and random starts, training would make the continual model out of them.
+        changes["positional"] = "static"
+        observer(
+            Remark(f"{options.preset} is a regular model: positions are static (one for each place of the window)")
+        )
+    return preset(options.preset, **{**changes, "input_width": input_width, "classes": classes})
+
+
+def make_model(
+    recipe: Recipe, config: ModelConfig, seed: int, statistics: FeatureStatistics | None
+) -> ContinualTransformer:
+    """A new model, or that of `--init`; the random numbers come from the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = ContinualTransformer(config)
+    if recipe.model.init is None:
+        return model
+    source = load_checkpoint(Path(recipe.model.init)).model.float()
+    weights = source.state_dict()
+    own = model.state_dict()
+    if source.config.classes != config.classes:  # other classes: the layers that name them begin anew
+        weights = {name: own[name] if "classifier" in name else value for name, value in weights.items()}
+    model.load_state_dict(weights)
+    return unfolded(model, statistics) if recipe.training.standardize and statistics is not None else model
+
+
+def make_problem(
+    data: TrainingData, recipe: Recipe, config: ModelConfig, statistics: FeatureStatistics | None
+) -> Problem:
+    """What the loop needs to know of data and recipe."""
+    options, dataset = recipe.training, data.dataset
+    plan = sampling_plan(recipe, config, data.clips)
+    multi_label = dataset.multi_label and not data.clips
+    loss: Literal["cross-entropy", "binary"] = "binary" if multi_label else "cross-entropy"
+    if options.loss != "auto":
+        loss = options.loss
+    validator = None
+    if data.validation:
+        validator = Validator(
+            data.validation,
+            dataset.scored_classes,
+            loss,
+            plan.mode,
+            options.validation_stride,
+            statistics if options.standardize else None,
+            config.lag,
+        )
+    loader = BatchLoader(
+        recordings=data.train,
+        statistics=statistics,
+        standardize=options.standardize,
+        augmentation=recipe.augmentation,
+        positions=config.position_count if config.positional == "recycling" else 0,
+        lag=0 if data.clips else config.lag,
+        queries=config.decoder_queries,
+        background=dataset.background,
+        background_weight=options.background_weight,
+        seed=options.seed,
+    )
+    metric = options.metric
+    if metric == "auto":
+        metric = ("accuracy" if data.clips else "map") if validator else "loss"
+    describe = {
+        "class_names": dataset.class_names,
+        "features": data.spec,
+        "provenance": {
+            "made by": "cotrans train",
+            "dataset": dataset.name,
+            "train": len(data.train),
+            "validation": len(data.validation),
+            "recipe": recipe_values(recipe),
+        },
+    }
+    objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation)
+    return Problem(loader, plan, objective, validator, metric, describe)
+
+
+def choose_device(name: str) -> torch.device:
+    """auto, cpu or cuda as a device that is there."""
+    if name not in DEVICES:
+        raise UsageError(f"unknown device '{name}': choose from {', '.join(DEVICES)}")
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise MissingDependencyError("--device cuda: PyTorch sees no GPU here; use --device cpu")
+    return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def _statistics(data: TrainingData, recipe: Recipe) -> FeatureStatistics | None:
+    needed = recipe.training.standardize or is_active(recipe.augmentation)
+    return feature_statistics(data.train) if needed else None
+
+
+def _initial_config(recipe: Recipe, input_width: int, classes: int) -> ModelConfig:
+    """The configuration of the checkpoint that training starts from; only what has no weights may differ."""
+    source = load_checkpoint(Path(str(recipe.model.init))).config
+    if source.input_width != input_width:
+        raise ConfigurationError(
+            f"{recipe.model.init} takes features of width {source.input_width}, but these have {input_width}: "
+            "extract the features that it was trained on"
+        )
+    changes = copy.deepcopy(recipe.model.changes)
+    dropout = changes.pop("dropout", source.dropout)
+    for key, value in changes.items():
+        if getattr(source, key) != value:
+            raise ConfigurationError(
+                f"model.{key} is {value!r}, but {recipe.model.init} has {getattr(source, key)!r}: with --init the "
+                "model is that of the checkpoint"
+            )
+    return replace(source, dropout=dropout, classes=classes)

@@ -1,0 +1,87 @@
+"""The same run with several seeds: mean and standard deviation instead of one lucky number."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import CheckpointError
+from pipelines.training.artifacts import RunFolder
+from pipelines.training.events import Observer, Remark, nobody
+from pipelines.training.feature_cache import OnItem
+from pipelines.training.recipe import Recipe
+from pipelines.training.run import RunResult, train
+from pipelines.training.validation import Scores
+
+
+@dataclass(frozen=True)
+class SeedsResult:
+    """Runs that differ in their seed alone."""
+
+    folder: Path
+    runs: tuple[RunResult, ...]
+
+    def values(self, metric: str, last: bool = False) -> list[float]:
+        """The metric of each run, at its best epoch or at its last."""
+        scores = [run.last_scores if last else run.scores for run in self.runs]
+        return [float(value) for value in (getattr(score, metric, None) for score in scores) if value is not None]
+
+    def mean_deviation(self, metric: str, last: bool = False) -> tuple[float, float] | None:
+        """Mean and sample standard deviation; None where no run has the metric."""
+        values = self.values(metric, last)
+        if not values:
+            return None
+        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        table = {}
+        for metric in ("loss", "accuracy", "accuracy_mean", "map"):
+            for last in (False, True):
+                found = self.mean_deviation(metric, last)
+                if found is not None:
+                    key = f"{metric} at the last epoch" if last else metric
+                    table[key] = {"mean": found[0], "deviation": found[1], "values": self.values(metric, last)}
+        return {"folder": str(self.folder), "metrics": table, "runs": [run.to_dict() for run in self.runs]}
+
+
+def train_seeds(
+    recipe: Recipe,
+    out: Path,
+    count: int,
+    resume: bool = False,
+    device: str = "auto",
+    observer: Observer = nobody,
+    on_item: OnItem | None = None,
+) -> SeedsResult:
+    """Run seeds `recipe.training.seed` … + count - 1, each in its own folder `seed-N`.
+
+    With `resume`, finished runs are kept and the one that was interrupted goes on.
+    """
+    runs = []
+    for seed in range(recipe.training.seed, recipe.training.seed + count):
+        folder = RunFolder(out / f"seed-{seed}")
+        own = replace(recipe, training=replace(recipe.training, seed=seed))
+        if resume and folder.summary.is_file():
+            runs.append(read_result(folder))
+            continue
+        observer(Remark(f"seed {seed} ({seed - recipe.training.seed + 1} of {count})"))
+        going_on = resume and folder.state.is_file()
+        runs.append(train(own, folder.path, going_on, device, observer, on_item))
+    result = SeedsResult(out, tuple(runs))
+    RunFolder(out).write_summary(result.to_dict())
+    return result
+
+
+def read_result(folder: RunFolder) -> RunResult:
+    """The result of a finished run, from its summary.json."""
+    try:
+        values = json.loads(folder.summary.read_text(encoding="utf-8"))
+        del values["checkpoint"]
+        for name in ("scores", "last_scores"):
+            values[name] = None if values[name] is None else Scores(**values[name])
+        return RunResult(**{**values, "folder": folder.path})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{folder.summary} is damaged: remove it to run this seed again") from error

@@ -1,0 +1,180 @@
+"""Scores of a model on recordings during training: loss, accuracy of clips, mAP of frames.
+
+Models with a banded pass are scored at every token. Others cost a window for each output: clips are scored at their
+last token, frames at every `stride`-th.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipelines.errors import InputError
+from pipelines.evaluation.metrics import precision_scores
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.training.distributed import Processes
+from pipelines.training.losses import frame_losses
+from pipelines.training.recordings import Recording
+from pipelines.training.sampling import Mode
+from pipelines.training.statistics import FeatureStatistics
+
+TOKENS = 16384  # at a time through a banded pass
+WINDOWS = 128  # at a time through the regular model
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Higher is better, except for the loss. None: this kind of data or model does not have it."""
+
+    loss: float
+    accuracy: float | None = None  # of clips, by their last token
+    accuracy_mean: float | None = None  # of clips, by the mean of their tokens' probabilities
+    map: float | None = None  # of frames
+
+    def value(self, metric: str) -> float:
+        """The number to be maximised."""
+        if metric == "loss":
+            return -self.loss
+        value = getattr(self, metric)
+        if value is None:
+            raise InputError(f"there is no validation metric '{metric}' for this model and dataset")
+        if np.isnan(value):
+            raise InputError("no frame of the validation split has a label of any scored class: there is no mAP")
+        return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What a model says about one recording."""
+
+    recording: int
+    frames: NDArray[np.int64]  # (k,) tokens at which there is an output
+    logits: NDArray[np.float32]  # (k, classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Validator:
+    """The recordings of a split and how they are scored."""
+
+    recordings: Sequence[Recording]
+    scored_classes: tuple[int, ...]
+    loss: Literal["cross-entropy", "binary"]
+    mode: Mode  # chunk: every token from one banded pass
+    stride: int = 1
+    statistics: FeatureStatistics | None = None  # to standardise with
+    lag: int = 0
+
+    @property
+    def clips(self) -> bool:
+        return self.recordings[0].label is not None
+
+    def score(self, model: ContinualTransformer, processes: Processes | None = None) -> Scores:
+        """Score all recordings; processes share them."""
+        processes = processes or Processes()
+        mine = processes.share(len(self.recordings))
+        training = model.training
+        model.eval()
+        with torch.inference_mode():
+            outputs = self._outputs(model, mine, processes.device)
+        model.train(training)
+        gathered = [output for part in processes.gather(outputs) for output in part]
+        return self._scores(sorted(gathered, key=lambda output: output.recording))
+
+    def _outputs(self, model: ContinualTransformer, mine: list[int], device: torch.device) -> list[Outputs]:
+        if self.mode == "chunk":
+            return self._banded(model, mine, device)
+        return self._windowed(model, mine, device)
+
+    def _banded(self, model: ContinualTransformer, mine: list[int], device: torch.device) -> list[Outputs]:
+        """Recordings of similar length side by side."""
+        outputs = []
+        order = sorted(mine, key=lambda index: (len(self.recordings[index]), index))
+        while order:
+            longest = len(self.recordings[order[-1]])
+            group = [order.pop() for _ in range(max(1, min(len(order), TOKENS // longest)))]
+            rows = [self._rows(index, 0, len(self.recordings[index])) for index in group]
+            tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
+            logits, _ = model.steps(tokens, model.initial_state(len(group)))
+            for index, row in zip(group, logits.cpu().numpy(), strict=True):
+                length = len(self.recordings[index])
+                outputs.append(Outputs(index, np.arange(length), row[:length]))
+        return outputs
+
+    def _windowed(self, model: ContinualTransformer, mine: list[int], device: torch.device) -> list[Outputs]:
+        """Windows of one length side by side, whichever recordings they are of."""
+        window = model.config.window
+        ends: dict[int, list[tuple[int, int]]] = {}
+        for index in mine:
+            length = len(self.recordings[index])
+            lasts = [length - 1] if self.clips else range(0, length, self.stride)
+            for last in lasts:
+                ends.setdefault(min(window, last + 1), []).append((index, last))
+        found: dict[int, list[tuple[int, NDArray[np.float32]]]] = {index: [] for index in mine}
+        for length, places in ends.items():
+            for begin in range(0, len(places), WINDOWS):
+                part = places[begin : begin + WINDOWS]
+                tokens = torch.stack([self._rows(index, last + 1 - length, last + 1) for index, last in part])
+                # A continual model meets these windows with the encoding of their place in the stream.
+                start = torch.tensor([last + 1 - length for _, last in part], device=device)
+                logits = model(tokens.to(device), start).cpu().numpy()
+                for (index, last), row in zip(part, logits, strict=True):
+                    found[index].append((last, row))
+        return [
+            Outputs(index, np.array([last for last, _ in rows]), np.stack([row for _, row in rows]))
+            for index, pairs in found.items()
+            if (rows := sorted(pairs, key=lambda pair: pair[0]))
+        ]
+
+    def _rows(self, index: int, begin: int, end: int) -> Tensor:
+        rows = self.recordings[index].rows[begin:end]
+        if not np.isfinite(rows).all():
+            raise InputError(f"{self.recordings[index].name}: NaN or infinity in its features: extract it again")
+        return torch.from_numpy(rows if self.statistics is None else self.statistics.standardize(rows))
+
+    def _scores(self, outputs: Sequence[Outputs]) -> Scores:
+        return self._clip_scores(outputs) if self.clips else self._frame_scores(outputs)
+
+    def _clip_scores(self, outputs: Sequence[Outputs]) -> Scores:
+        labels = np.array([self.recordings[output.recording].label for output in outputs])
+        last = np.stack([output.logits[-1] for output in outputs])
+        targets = np.stack(
+            [self.recordings[output.recording].target_rows(np.zeros(1, dtype=np.int64))[0] for output in outputs]
+        )
+        loss = float(frame_losses(torch.from_numpy(last), torch.from_numpy(targets), self.loss).mean())
+        mean = None
+        if self.mode == "chunk":
+            means = np.stack([probabilities(output.logits, self.loss).mean(axis=0) for output in outputs])
+            mean = float((means.argmax(axis=1) == labels).mean())
+        return Scores(loss, accuracy=float((last.argmax(axis=1) == labels).mean()), accuracy_mean=mean)
+
+    def _frame_scores(self, outputs: Sequence[Outputs]) -> Scores:
+        logits, targets = [], []
+        for output in outputs:
+            recording = self.recordings[output.recording]
+            # The output at token t is about token t - lag; the first `lag` outputs repeat the first token's.
+            about = output.frames - self.lag
+            keep = (about >= 0) & recording.valid_rows(np.maximum(about, 0))
+            logits.append(output.logits[keep])
+            targets.append(recording.target_rows(about[keep]))
+        pooled, truth = np.concatenate(logits), np.concatenate(targets)
+        if len(pooled) == 0:
+            raise InputError("no frame of the validation split is left to score: all are ambiguous")
+        losses = frame_losses(torch.from_numpy(pooled), torch.from_numpy(truth), self.loss)
+        columns = list(self.scored_classes)
+        result = precision_scores(probabilities(pooled, self.loss)[:, columns], truth[:, columns] > 0)
+        return Scores(float(losses.mean()), map=result.mean_ap)
+
+
+def probabilities(logits: NDArray[np.float32], loss: str) -> NDArray[np.float64]:
+    """(k, classes) to (k, classes)."""
+    wide = logits.astype(np.float64)
+    if loss == "binary":
+        return np.asarray(np.exp(-np.logaddexp(0.0, -wide)))
+    wide = wide - wide.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(wide) / np.exp(wide).sum(axis=1, keepdims=True))
