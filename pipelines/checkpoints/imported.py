@@ -1,0 +1,72 @@
+"""What an importer makes of another project's file, and what the user may say that the file does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from pipelines.errors import UsageError
+from pipelines.model.config import Activation, ModelConfig, Norm
+
+
+class Outputs(NamedTuple):
+    """What a model says about windows."""
+
+    logits: Tensor  # (B, classes)
+    anticipation: Tensor | None  # (B, queries, classes), with a decoder
+
+
+class Reference(Protocol):
+    """The regular model, built from the source's own weights by code that shares nothing with our model."""
+
+    def __call__(self, windows: Tensor, start: int) -> Outputs:
+        """Windows (B, T <= n, input_width) of streams; start: index of the first window's first token in its stream.
+
+        Window i of the batch begins at token start + i.
+        """
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What a user says where a file cannot; None: the file says it, or there is a default."""
+
+    window: int | None = None
+    heads: int | None = None
+    class_token: bool | None = None
+    class_token_block: int | None = None
+    norm: Norm | None = None
+    activation: Activation | None = None
+    decoder_heads: int | None = None
+    prefix: str | None = None  # of the encoder's keys
+    input_layer: str | None = None  # module that projects the input
+    classifier: str | None = None  # module that makes the scores
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model of another project as one of ours."""
+
+    kind: str  # for people: "OadTR, 3 blocks, class token, decoder"
+    config: ModelConfig
+    weights: Mapping[str, Tensor]  # by our names
+    mapped: Mapping[str, str]  # their key to ours
+    dropped: Mapping[str, str]  # their key to the reason
+    notes: tuple[str, ...]  # what was assumed
+    class_names: tuple[str, ...] | None
+    reference: Reference
+
+
+def agreed(what: str, flag: str, hint: int | None, stated: object, advice: str) -> int:
+    """A number from the file or from the user; asked for when neither says it, refused when they differ."""
+    if isinstance(stated, int) and not isinstance(stated, bool):
+        if hint is not None and hint != stated:
+            raise UsageError(f"{flag} {hint}, but the file says that its {what} is {stated}: leave {flag} out")
+        return stated
+    if hint is None:
+        raise UsageError(f"the file does not say its {what}: add {flag} ({advice})")
+    if hint < 1:
+        raise UsageError(f"{flag} must be at least 1, not {hint}")
+    return hint

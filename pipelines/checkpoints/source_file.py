@@ -1,0 +1,119 @@
+"""A file of another project: its weights by name, and what stands beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pipelines.checkpoints.checkpoint import FORMAT, listed, read_tensors
+from pipelines.checkpoints.torch_file import LEGACY_START, ZIP_START, read_torch_file
+from pipelines.errors import CheckpointError
+from pipelines.safe_pickle import load_pickle
+
+FileKind = Literal["cotrans", "safetensors", "torch"]
+# Where training scripts keep the weights in what they save, in the order of looking.
+_CONTAINERS = ("model", "state_dict", "model_state_dict", "net", "weights")
+# What wrappers put before every key.
+_WRAPPERS = ("module.", "_orig_mod.")
+# A pickle of the oldest protocol begins with a name that it asks for.
+_TEXT_PICKLE = re.compile(rb"\(*c[\w.]+\n\w")
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """Weights in the order of the file, without the prefixes of wrappers."""
+
+    path: Path
+    kind: FileKind
+    weights: Mapping[str, Tensor]
+    arguments: Mapping[str, Any]  # of the training script (OadTR's `args`); empty where there are none
+    beside: tuple[str, ...]  # other entries of the file: "optimizer", "epoch", …
+
+
+def file_kind(path: Path) -> FileKind:
+    """What a file is, from its first bytes; an error that says what it is instead."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except FileNotFoundError:
+        raise CheckpointError(f"there is no file {path}") from None
+    except IsADirectoryError:
+        raise CheckpointError(f"{path} is a folder, not a checkpoint") from None
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    if not start:
+        raise CheckpointError(f"{path} is empty")
+    if start.startswith((ZIP_START, LEGACY_START)):
+        return "torch"
+    if start[8:9] == b"{":
+        return "cotrans" if _is_ours(path) else "safetensors"
+    if start[0] == 0x80 or _TEXT_PICKLE.match(start):
+        # A pickle that torch.save did not write. Going through it names what it asks for, if it asks for anything.
+        load_pickle(path, error=CheckpointError)
+        raise CheckpointError(
+            f"{path} is a pickle, but not one of torch.save: save with torch.save(model.state_dict(), …)"
+        )
+    raise CheckpointError(f"{path} is neither a PyTorch nor a safetensors file (it starts with {start[:12]!r})")
+
+
+def read_source(path: Path) -> SourceFile:
+    """Read a file of another project, safely: nothing in it is run."""
+    kind = file_kind(path)
+    if kind != "torch":
+        return SourceFile(path, kind, _unwrapped(read_tensors(path)), {}, ())
+    value = read_torch_file(path)
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{path} holds a {type(value).__name__}, not a dictionary of weights")
+    weights, beside = _weights(value, path)
+    arguments = value.get("args", value.get("hyper_parameters", {})) if beside else {}
+    arguments = arguments if isinstance(arguments, dict) else dict(getattr(arguments, "__dict__", {}))
+    return SourceFile(path, kind, _unwrapped(weights), arguments, beside)
+
+
+def require_finite(weights: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse NaN and infinity, with the names of the tensors that have them."""
+    broken = [key for key, value in weights.items() if value.is_floating_point() and not bool(value.isfinite().all())]
+    if broken:
+        raise CheckpointError(f"{path} has NaN or infinity in its weights: {listed(broken)}")
+
+
+def _is_ours(path: Path) -> bool:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            return (file.metadata() or {}).get("format") == FORMAT
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({error})") from error
+
+
+def _weights(value: dict[Any, Any], path: Path) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+    """The weights in what a script saved, and the names of the other entries."""
+    if value and all(isinstance(item, Tensor) for item in value.values()):
+        return _checked(value, path), ()
+    for name in _CONTAINERS:
+        inside = value.get(name)
+        if isinstance(inside, dict) and inside and all(isinstance(item, Tensor) for item in inside.values()):
+            return _checked(inside, path), tuple(str(key) for key in value if key != name)
+    found = listed([str(key) for key in value]) or "nothing"
+    raise CheckpointError(f"{path} has no weights where we look ({', '.join(_CONTAINERS)}); it holds: {found}")
+
+
+def _checked(weights: dict[Any, Tensor], path: Path) -> dict[str, Tensor]:
+    strange = [str(key) for key, item in weights.items() if item.layout != torch.strided or item.is_quantized]
+    if strange:
+        raise CheckpointError(f"{path} has sparse or quantized weights, which are not read: {listed(strange)}")
+    return {str(key): item.detach() for key, item in weights.items()}
+
+
+def _unwrapped(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    for wrapper in _WRAPPERS:
+        if all(key.startswith(wrapper) for key in weights):
+            weights = {key.removeprefix(wrapper): item for key, item in weights.items()}
+    return weights

@@ -1,0 +1,233 @@
+"""Files that `torch.save` wrote, read without running anything in them.
+
+A file is looked at twice. First its pickle is gone through with stand-ins for everything that it names: this tells
+what it asks for and how large its tensors say they are, and nothing is allocated. Only a file that asks for nothing
+but weights, and whose tensors are really in it, is then given to `torch.load(weights_only=True)`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import math
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+from pipelines.errors import CheckpointError
+
+# What `torch.save` writes before anything else in files of before 2020: a magic number, pickled.
+LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+ZIP_START = b"PK\x03\x04"
+
+_ITEM_SIZES = {
+    "DoubleStorage": 8, "FloatStorage": 4, "HalfStorage": 2, "BFloat16Storage": 2, "LongStorage": 8, "IntStorage": 4,
+    "ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1,
+}  # fmt: skip
+_DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+READS = "only tensors, plain values and argparse.Namespace are read, and nothing in the file was run"
+
+
+class _RefusedError(Exception):
+    """What the file asks for and does not get."""
+
+
+class _DamagedError(Exception):
+    """Why the file cannot be right."""
+
+
+@dataclass(frozen=True)
+class _Storage:
+    """The numbers behind tensors, as the pickle declares them."""
+
+    numbers: int
+    item_size: int
+
+
+@dataclass
+class _Shape:
+    """Stands in for a tensor."""
+
+    shape: tuple[int, ...]
+    item_size: int
+
+    def __setstate__(self, state: object) -> None:
+        """Attributes of a tensor: none that we need."""
+
+
+def read_torch_file(path: Path) -> Any:
+    """The value in a file of `torch.save`: tensors on the CPU in plain containers."""
+    with _readable(path) as file:
+        start = file.read(len(LEGACY_START))
+        size = path.stat().st_size
+        try:
+            if start.startswith(ZIP_START):
+                _inspect_archive(file, size)
+            else:
+                _inspect_legacy(file, size)
+        except _RefusedError as refusal:
+            raise CheckpointError(f"{path}: refused: the file asks for '{refusal}'; {READS}") from None
+        except _DamagedError as damage:
+            raise CheckpointError(f"{path} is damaged: {damage}") from None
+        except zipfile.BadZipFile as damage:
+            raise CheckpointError(f"{path} is damaged or truncated: it is not a whole archive ({damage})") from None
+        except (MemoryError, RecursionError, *_BROKEN_PICKLE) as damage:
+            reason = " ".join(str(damage).split()) or type(damage).__name__
+            raise CheckpointError(f"{path} is damaged or not a PyTorch file ({reason})") from damage
+    return _load(path)
+
+
+def _load(path: Path) -> Any:
+    try:
+        with torch.serialization.safe_globals([argparse.Namespace]):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, MemoryError, *_BROKEN_PICKLE) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise CheckpointError(f"{path} cannot be loaded as weights: {' '.join(lines[0].split())}") from error
+
+
+_BROKEN_PICKLE = (
+    pickle.UnpicklingError,
+    EOFError,
+    KeyError,
+    IndexError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    OSError,
+)
+
+
+def _readable(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+
+
+# ---- the two kinds of file ---------------------------------------------------------------------------------
+
+
+def _inspect_archive(file: BinaryIO, size: int) -> None:
+    """A zip archive: FOLDER/data.pkl and one member for each storage."""
+    file.seek(0)
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        names = [member.filename for member in members]
+        if len(set(names)) < len(names):
+            raise _DamagedError("two members of the archive have the same name")
+        if any(name.endswith("constants.pkl") for name in names):
+            raise _RefusedError("TorchScript code")
+        # torch.save does not compress; a compressed member could unpack to any size.
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise _DamagedError("a member of the archive is compressed, which torch.save never does")
+        if sum(member.file_size for member in members) > size:
+            raise _DamagedError("its members are larger than the file")
+        pickles = [name for name in names if name == "data.pkl" or name.endswith("/data.pkl")]
+        if len(pickles) != 1:
+            raise _DamagedError("it is a zip archive, but not one of torch.save (it has no data.pkl)")
+        broken = archive.testzip()
+        if broken is not None:
+            raise _DamagedError(f"the checksum of its member {broken} is wrong")
+        folder = pickles[0].removesuffix("data.pkl")
+        sizes = {member.filename: member.file_size for member in members}
+
+        def storage(key: str, numbers: int, item_size: int) -> None:
+            there = sizes.get(f"{folder}data/{key}")
+            if there is None or numbers * item_size > there:
+                raise _DamagedError(
+                    f"a tensor claims {numbers * item_size} bytes, but the file has {there or 0} for it"
+                )
+
+        _Inspector(io.BytesIO(archive.read(pickles[0])), storage, size).load()
+
+
+def _inspect_legacy(file: BinaryIO, size: int) -> None:
+    """Pickles in a row (magic number, protocol, system, value, storage keys), then the numbers of each storage."""
+    claimed: dict[str, int] = {}
+
+    def storage(key: str, numbers: int, item_size: int) -> None:
+        claimed[key] = numbers * item_size
+        if sum(claimed.values()) > size:
+            raise _DamagedError(f"its tensors claim {sum(claimed.values())} bytes, but the file has {size}")
+
+    file.seek(0)
+    for _ in range(5):
+        _Inspector(file, storage, size).load()
+
+
+# ---- the stand-ins -----------------------------------------------------------------------------------------
+
+
+class _Inspector(pickle.Unpickler):
+    """Goes through a pickle. The names in it are looked up in a table of stand-ins, never imported."""
+
+    def __init__(self, file: BinaryIO, storage: Callable[[str, int, int], None], size: int) -> None:
+        super().__init__(file)
+        self._storage = storage
+        self._size = size
+        self._stand_ins = _stand_ins()
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "torch" and name in _ITEM_SIZES:
+            return _ITEM_SIZES[name]
+        if module == "torch" and name in _DTYPES:
+            return name
+        if (module, name) in (("torch._utils", "_rebuild_tensor_v2"), ("torch._utils", "_rebuild_tensor")):
+            return self._tensor
+        known = self._stand_ins.get((module, name))
+        if known is None:
+            raise _RefusedError(f"{module}.{name}")
+        return known
+
+    def persistent_load(self, identifier: Any) -> Any:
+        """("storage", type, key, device, numbers[, view]): the only thing that torch.save keeps outside its pickle."""
+        if not isinstance(identifier, tuple) or len(identifier) not in (5, 6) or identifier[0] != "storage":
+            raise _DamagedError("something other than the numbers of a tensor is kept outside its pickle")
+        _, item_size, key, _, numbers = identifier[:5]
+        if not isinstance(item_size, int) or not isinstance(numbers, int) or numbers < 0:
+            raise _DamagedError(f"a tensor's numbers are declared wrongly: {identifier[1:]!r}"[:200])
+        self._storage(str(key), numbers, item_size)
+        return _Storage(numbers, item_size)
+
+    def _tensor(
+        self, storage: _Storage, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], *_: object
+    ) -> _Shape:
+        if not isinstance(storage, _Storage) or len(shape) != len(stride) or min((offset, *shape, *stride)) < 0:
+            raise _DamagedError("a tensor is declared wrongly")
+        last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
+        if math.prod(shape) and last >= storage.numbers:
+            raise _DamagedError(f"a tensor of shape {tuple(shape)} lies outside its {storage.numbers} numbers")
+        # A stride of 0 repeats numbers: a small file can hold a tensor of any size.
+        if math.prod(shape) * storage.item_size > self._size:
+            raise _DamagedError(f"a tensor of shape {tuple(shape)} is larger than the file")
+        return _Shape(tuple(shape), storage.item_size)
+
+
+def _stand_ins() -> dict[tuple[str, str], Any]:
+    """New ones for each pickle, since a pickle may set attributes of what it names."""
+
+    class Namespace:
+        """Takes any attributes."""
+
+    class Count(dict[Any, Any]):
+        """Takes any items."""
+
+    def parameter(data: _Shape, *_: object) -> _Shape:
+        return data
+
+    return {
+        ("collections", "OrderedDict"): OrderedDict,
+        ("collections", "Counter"): Count,
+        ("builtins", "set"): set,
+        ("__builtin__", "set"): set,
+        ("torch", "Size"): tuple,
+        ("torch._utils", "_rebuild_parameter"): parameter,
+        ("argparse", "Namespace"): Namespace,
+    }
