@@ -48,6 +48,8 @@ def build_audio_extractor(
 
     `options` may hold text for numbers and switches, as a command line has it; `audio_options` lists them.
     """
+    if not hop > 0:
+        raise ConfigurationError(f"the hop between feature rows must be positive, not {hop}")
     known = audio_options(name)
     arguments: dict[str, Any] = {}
     for key, value in (options or {}).items():
@@ -58,8 +60,8 @@ def build_audio_extractor(
         if weights_path is not None and random_weights:
             raise UsageError(f"{name} got a weight file and random weights: choose one")
         arguments |= {"weights_path": weights_path, "random_weights": random_weights}
-    elif weights_path is not None:
-        raise UsageError(f"{name} has no weights: leave the weight file out")
+    elif weights_path is not None or random_weights:
+        raise UsageError(f"{name} has no weights: leave the weight file or the random weights out")
     return _builder(name)(hop, **arguments, align=align)
 
 

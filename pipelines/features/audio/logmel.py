@@ -57,7 +57,7 @@ def build_logmel(
     """`window` in seconds (0: one hop, with the first frame in full), `highest` in hertz (0: half the rate)."""
     highest = highest or sample_rate / 2
     frame_length, frame_hop = round(FRAME_SECONDS * sample_rate), round(FRAME_HOP_SECONDS * sample_rate)
-    window = window or hop + FRAME_SECONDS - FRAME_HOP_SECONDS
+    window = window or max(FRAME_SECONDS, hop + FRAME_SECONDS - FRAME_HOP_SECONDS)
     count = max(1, int((window * sample_rate + 1e-6 - frame_length) // frame_hop) + 1)
     names = statistics.split("+")
     if sample_rate < LOWEST_RATE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,9 +84,11 @@ def general_front_end(
 
     # Twice the length that the frame needs: the low bands are narrow, and must not fall between two FFT bins.
     fft_length = 2 * 2 ** (frame_length - 1).bit_length()
-    filters = librosa.filters.mel(
-        sr=sample_rate, n_fft=fft_length, n_mels=bands, fmin=lowest, fmax=highest, dtype=np.float64
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # about empty bands, which the caller looks for itself
+        filters = librosa.filters.mel(
+            sr=sample_rate, n_fft=fft_length, n_mels=bands, fmin=lowest, fmax=highest, dtype=np.float64
+        )
     columns = np.ascontiguousarray(filters.T)
     return MelFrontEnd(sample_rate, frame_length, frame_hop, fft_length, columns, 2, 1.0, 1e-6, "e")
 
