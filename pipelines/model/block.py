@@ -46,8 +46,12 @@ class Block(nn.Module):
 
     def project(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Query (scaled), key and value of rows: (B, m, d) to three (B, h, m, w), or (B, d) to three (B, h, w)."""
-        query, key, value = self._split(self._linear("in_projection", self.attention_input(rows)), 3)
+        query, key, value = self._project_unscaled(rows)
         return query * self.scale, key, value
+
+    def _project_unscaled(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        query, key, value = self._split(self._linear("in_projection", self.attention_input(rows)), 3)
+        return query, key, value
 
     def project_query(self, rows: Tensor) -> Tensor:
         """The query (scaled) alone: a third of the work of `project`."""
@@ -220,8 +224,8 @@ class Block(nn.Module):
         state = retroactive.empty_state(batch_size, self.heads, slots, self.head_width, self.in_projection.weight)
         if class_token is None:
             return state
-        query, key, value = (x.unsqueeze(2).double() for x in self.project(class_token.unsqueeze(0)))
-        value = retroactive.extended(value)
+        query, key, value = (x.unsqueeze(2).double() for x in self._project_unscaled(class_token.unsqueeze(0)))
+        query, value = query * self.scale, retroactive.extended(value)
         sums, reference, error = retroactive.compute_rows(query, key, value, None)
         first = RetroactiveState(
             token=class_token.view(1, 1, -1),
@@ -242,9 +246,9 @@ class Block(nn.Module):
 
     def step_retroactive_(self, token: Tensor, state: RetroactiveState, cursor: Cursor, lead: int) -> Tensor:
         """One token (B, d) in, all rows (B, slots, d) out, in ring order. `state` is written in place."""
-        query, key, value = self.project(token)
+        query, key, value = self._project_unscaled(token)
         cursor.write_row(state.token, token, lead)
-        attended = retroactive.update_(state, query, key, value, cursor, lead)
+        attended = retroactive.update_(state, query, key, value, self.scale, cursor, lead)
         rows = cursor.occupied_rows(state.token, lead)
         return self.finish(rows, join_heads(attended.to(rows.dtype)))
 

@@ -57,14 +57,16 @@ def extended(value: Tensor) -> Tensor:
     return torch.cat([value, torch.ones_like(value[..., :1]), value.abs().amax(-1, keepdim=True)], dim=-1)
 
 
-def update_(state: RetroactiveState, query: Tensor, key: Tensor, value: Tensor, cursor: Cursor, lead: int) -> Tensor:
-    """Take in one token: its query (scaled), key and value are (B, h, w).
+def update_(
+    state: RetroactiveState, query: Tensor, key: Tensor, value: Tensor, scale: float, cursor: Cursor, lead: int
+) -> Tensor:
+    """Take in one token: its query, key and value are (B, h, w), and scores are taken times `scale`.
 
     Returns the attention output of all occupied slots (B, h, slots, w); `state` is written in place. `lead` slots at
     the front belong to a class token.
     """
     tolerance = TOLERANCE[query.dtype]
-    query, key, new_value = query.double(), key.double(), extended(value)
+    query, key, new_value = query.double() * scale, key.double(), extended(value)
     old_key, old_value = cursor.read(state.key, lead).clone(), cursor.read(state.value, lead).clone()
     cursor.write(state.query, query, lead)
     cursor.write(state.magnitude, torch.linalg.vector_norm(query, dim=-1, keepdim=True), lead)
