@@ -31,11 +31,10 @@ def mmaction_size(height: int, width: int, short: int = SHORT_SIDE) -> tuple[int
     return int(height * scale + 0.5), int(width * scale + 0.5)
 
 
-def resize_torchvision(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(h, w, 3) -> shorter side 256, bilinear with antialiasing (as Pillow)."""
+def resize(image: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """(h, w, 3) -> (height, width, 3), bilinear with antialiasing (as Pillow)."""
     tensor = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None]
-    size = torchvision_size(image.shape[0], image.shape[1])
-    resized = functional.interpolate(tensor, size, mode="bilinear", antialias=True, align_corners=False)
+    resized = functional.interpolate(tensor, (height, width), mode="bilinear", antialias=True, align_corners=False)
     return np.asarray(resized[0].permute(1, 2, 0).numpy(), np.uint8)
 
 
@@ -55,10 +54,19 @@ def centre_crop(image: NDArray[np.uint8], rounded: bool, size: int = CROP) -> ND
     return image[top : top + size, left : left + size]
 
 
+def resize_and_crop(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
+    """(h, w, 3) -> (*size, 3): scaled so that it just covers `size`, then the middle."""
+    scale = max(size[0] / image.shape[0], size[1] / image.shape[1])
+    height, width = (max(size[axis], round(image.shape[axis] * scale)) for axis in (0, 1))
+    resized = resize(image, height, width)
+    top, left = (height - size[0]) // 2, (width - size[1]) // 2
+    return resized[top : top + size[0], left : left + size[1]]
+
+
 def preprocess(image: NDArray[np.uint8], preprocessing: Preprocessing) -> Tensor:
     """(h, w, 3) RGB -> (1, 3, 224, 224), normalised with ImageNet's mean and deviation."""
     if preprocessing == "torchvision":
-        pixels = centre_crop(resize_torchvision(image), rounded=True)
+        pixels = centre_crop(resize(image, *torchvision_size(*image.shape[:2])), rounded=True)
     else:
         pixels = centre_crop(resize_mmaction(image), rounded=False)
     values = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).float().div(255)

@@ -94,6 +94,8 @@ def fill_randomly(network: nn.Module) -> None:
         if value.ndim > 1:  # convolutions and linear layers: variance 2 / inputs
             deviation = (2.0 / value[0].numel()) ** 0.5
             state[name] = torch.randn(value.shape, generator=generator) * deviation
+        elif name.endswith("bn3.weight"):  # ResNet's sixteen sums would double the variance each
+            state[name] = torch.full(value.shape, 0.3)
         elif name.endswith(("weight", "running_var")):
             state[name] = torch.ones(value.shape)
         else:
