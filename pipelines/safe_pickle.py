@@ -236,7 +236,7 @@ class _Machine:
             raise ValueError("a name that is not text")
         known = KNOWN_GLOBALS.get((module, name))
         if known is None:
-            raise RefusedError(f"'{module}.{name}'")
+            raise RefusedError(repr(f"{module}.{name}"[:100]))  # a name may hold anything, line ends too
         return known
 
     def _replace_top(self, value: Any, operand: Any) -> None:

@@ -41,14 +41,6 @@ class AnnotationTable:
     ignored_columns: tuple[str, ...] = ()
 
     @property
-    def files(self) -> dict[str, list[Event]]:
-        """The events of each file, in order of time."""
-        grouped: dict[str, list[Event]] = {}
-        for event in self.events:
-            grouped.setdefault(event.file, []).append(event)
-        return {file: sorted(events, key=lambda event: event.start) for file, events in grouped.items()}
-
-    @property
     def labels(self) -> list[str]:
         return sorted({event.label for event in self.events if event.label})
 

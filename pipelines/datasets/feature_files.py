@@ -12,6 +12,7 @@ Parts are joined in the order rgb, flow, audio, then by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ PICKLE_SUFFIXES = frozenset({".pickle", ".pkl"})
 NOT_FEATURES = frozenset({"fps", "timestamps_ms", "times"})  # files that stand beside features
 
 BESIDE_FEATURES = frozenset({"target_perframe", "times"})  # folders that stand beside those of features
+SUBSET = re.compile(r"(?:^|_)(?:train|val|valid|validation|test)(?=_|$)")
 OADTR_HOP = 0.2  # seconds: one row for every 6 frames at 30 frames per second
 LSTR_HOP = 0.25  # seconds: one row for every 6 frames at 24 frames per second
 
@@ -184,9 +186,7 @@ def _pickles(folder: Path, names: list[str], parts: Sequence[str] | None, featur
     wanted = set(names)
     arrays: dict[str, dict[str, Path]] = {}
     origin: dict[str, Path] = {}
-    for path in sorted(path for path in folder.iterdir() if path.suffix in PICKLE_SUFFIXES):
-        if "anno" in path.name or (feature_set is not None and feature_set not in path.name):
-            continue
+    for path in _chosen_pickles(folder, feature_set):
         for name, content in cached_arrays(PickleFile(path)).items():
             if name not in wanted:
                 continue
@@ -202,6 +202,26 @@ def _pickles(folder: Path, names: list[str], parts: Sequence[str] | None, featur
         for name, content in arrays.items()
     }
     return FeatureSet("oadtr", files, OADTR_HOP)
+
+
+def _chosen_pickles(folder: Path, feature_set: str | None) -> list[Path]:
+    """The pickles of one feature set; its files differ in the name of the subset alone.
+
+    The choice is made by name, because converting gigabytes only to say that there are two sets would be unkind.
+    """
+    sets: dict[str, list[Path]] = {}
+    for path in sorted(path for path in folder.iterdir() if path.suffix in PICKLE_SUFFIXES):
+        if "anno" not in path.name:
+            sets.setdefault(SUBSET.sub("", path.stem), []).append(path)
+    if feature_set is not None:
+        alike = {stem: paths for stem, paths in sets.items() if feature_set in stem}
+        # "kin" means thumos_kin, not thumos_kin_plus_audio, where both are there.
+        sets = {stem: paths for stem, paths in alike.items() if stem.endswith(feature_set)} or alike
+    if len(sets) > 1:
+        raise UsageError(
+            f"{folder}: several feature sets ({listed(list(sets))}): choose with --feature-set and a piece of the name"
+        )
+    return [path for paths in sets.values() for path in paths]
 
 
 def _ordered(there: Iterable[str], parts: Sequence[str] | None, where: Path) -> list[str]:

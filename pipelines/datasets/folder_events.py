@@ -36,10 +36,9 @@ def open_events(
     problems: list[str] = []
     if table.ignored_columns:
         problems.append(f"{path}: columns that are not used: {', '.join(table.ignored_columns)}")
-    for file, events in table.files.items():
+    for found, events in _by_path(table, places, root).items():
         if not multi_label:
             check_overlaps(table, events)
-        found = _locate(table, places, root, file, events[0].line)
         try:
             duration = media_duration(found) if is_media(found) else None
         except InputError as error:
@@ -97,6 +96,17 @@ def _files(root: Path) -> dict[str, Path]:
         for key in (relative.as_posix(), relative.with_suffix("").as_posix()):
             places[key] = path
     return places
+
+
+def _by_path(table: AnnotationTable, places: dict[str, Path], root: Path) -> dict[Path, list[Event]]:
+    """The events of each file, in order of time; a file may be named in several ways."""
+    grouped: dict[Path, list[Event]] = {}
+    known: dict[str, Path] = {}
+    for event in table.events:
+        if event.file not in known:
+            known[event.file] = _locate(table, places, root, event.file, event.line)
+        grouped.setdefault(known[event.file], []).append(event)
+    return {path: sorted(events, key=lambda event: event.start) for path, events in grouped.items()}
 
 
 def _locate(table: AnnotationTable, places: dict[str, Path], root: Path, file: str, line: int) -> Path:
