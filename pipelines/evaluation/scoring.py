@@ -54,6 +54,13 @@ class Evaluation:
             result.update(classification_to_dict(self.clips))
         return result
 
+    @property
+    def value(self) -> float:
+        """The number that stands for the result: mAP, mcAP or accuracy at the last token."""
+        if self.detection is not None:
+            return self.detection.value
+        return self.clips["last"].accuracy if self.clips is not None else float("nan")
+
     def tables(self) -> list[tuple[str, Table]]:
         """Titles and tables, the one per class first."""
         tables: list[tuple[str, Table | None]] = []

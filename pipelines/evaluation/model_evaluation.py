@@ -1,0 +1,182 @@
+"""Evaluate a model on a split of a dataset: run it, compare the modes, score it, and say what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.feature_rows import open_rows
+from pipelines.datasets.frame_targets import frame_targets
+from pipelines.datasets.item import Item
+from pipelines.errors import ConfigurationError, UsageError
+from pipelines.evaluation.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
+from pipelines.evaluation.classification import score_clips
+from pipelines.evaluation.detection import DetectionOptions, score_detection
+from pipelines.evaluation.predictions import Predictions, make_predictions
+from pipelines.evaluation.protocols import PROTOCOLS, Protocol, protocol_for
+from pipelines.evaluation.runner import Damage, Mode, Recording, Rows, Run, Speed, run_model, speed_of
+from pipelines.evaluation.scoring import Evaluation
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.reports.counting import count_macs
+
+OnProgress = Callable[[Mode, int, int], None]  # mode, rows done, rows in all
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one prediction takes, whatever the machine."""
+
+    step_macs: int  # multiply-accumulates of one step, counted while it ran
+    window_macs: int  # of the regular model on a full window
+    parameters: int
+    state_bytes: int  # of one stream
+
+
+@dataclass(frozen=True)
+class ModelEvaluation:
+    """Everything that a row of the table needs."""
+
+    evaluation: Evaluation  # of the first mode
+    predictions: Predictions
+    scores: dict[Mode, float]  # the headline of each mode
+    speeds: dict[Mode, Speed]
+    agreement: Agreement | None  # with two modes or more
+    cost: Cost
+    damaged: tuple[Damage, ...]  # recordings that were left out
+
+
+def evaluate_model(
+    model: ContinualTransformer,
+    class_names: Sequence[str],
+    dataset: Dataset,
+    split: str,
+    modes: Sequence[Mode] = ("chunk",),
+    protocol: str | None = None,
+    options: DetectionOptions | None = None,
+    tolerance: float = TOLERANCE,
+    workers: int = 1,
+    on_progress: OnProgress | None = None,
+) -> ModelEvaluation:
+    """Run `model` over the features of a split in each of `modes`; modes that disagree are an error."""
+    check_class_names(class_names, dataset)
+    rules = detection_protocol(dataset, protocol)
+    items = {item.name: item for item in dataset.split(split)}
+    recordings = [Recording(name, _opener(dataset, item)) for name, item in items.items()]
+    options = options or DetectionOptions(window=model.config.window)
+    runs = [
+        run_model(model, recordings, mode, workers, None if on_progress is None else _for_mode(on_progress, mode))
+        for mode in modes
+    ]
+    agreement = compare_runs(runs) if len(runs) > 1 else None
+    if agreement is not None:
+        require_agreement(agreement, tolerance)
+    all_predictions = [predictions_of(run, dataset, items) for run in runs]
+    evaluations = [score_dataset(predictions, dataset, rules, options) for predictions in all_predictions]
+    return ModelEvaluation(
+        evaluation=evaluations[0],
+        predictions=all_predictions[0],
+        scores={run.mode: one.value for run, one in zip(runs, evaluations, strict=True)},
+        speeds={run.mode: speed_of(run, dataset.hop) for run in runs},
+        agreement=agreement,
+        cost=measure_cost(model),
+        damaged=runs[0].damaged,
+    )
+
+
+def check_class_names(class_names: Sequence[str], dataset: Dataset) -> None:
+    """The model's classes must be the dataset's, in the same order."""
+    if tuple(class_names) == dataset.class_names:
+        return
+    if len(class_names) != len(dataset.class_names):
+        raise ConfigurationError(
+            f"the model has {len(class_names)} classes, but dataset {dataset.name} has {len(dataset.class_names)}"
+        )
+    index = next(i for i, pair in enumerate(zip(class_names, dataset.class_names, strict=True)) if pair[0] != pair[1])
+    raise ConfigurationError(
+        f"class {index} of the model is '{class_names[index]}', but '{dataset.class_names[index]}' in dataset "
+        f"{dataset.name}: the names must match, in the same order"
+    )
+
+
+def detection_protocol(dataset: Dataset, name: str | None) -> Protocol | None:
+    """The rules for the frames of a dataset; None where whole clips are scored."""
+    if dataset.name in PROTOCOLS:
+        return protocol_for(dataset.name, name)
+    if name is not None:
+        raise UsageError(f"dataset '{dataset.name}' has one way of scoring: leave --protocol out")
+    if dataset.kind == "clips":
+        return None
+    ignored = [dataset.class_names[index] for index in dataset.ignored]
+    return Protocol(
+        name="every-frame",
+        headline="mAP",
+        layouts=(dataset.class_names,),
+        scored=tuple(dataset.class_names[index] for index in dataset.scored_classes),
+        ambiguous=ignored[0] if ignored else None,
+    )
+
+
+def score_dataset(
+    predictions: Predictions, dataset: Dataset, protocol: Protocol | None, options: DetectionOptions
+) -> Evaluation:
+    """Frames by their protocol, or clips."""
+    if protocol is not None:
+        return Evaluation(dataset.name, detection=score_detection(predictions, protocol, options))
+    clips = score_clips(predictions, dataset.class_names, options.bootstrap, options.seed)
+    return Evaluation(dataset.name, clips=clips)
+
+
+def predictions_of(run: Run, dataset: Dataset, items: dict[str, Item]) -> Predictions:
+    """Probabilities and labels of every row of a run."""
+    scores, labels, names, ahead = [], [], [], []
+    for name, outputs in run.outputs.items():
+        targets = frame_targets(dataset, items[name], len(outputs.logits)).targets
+        rows = len(targets)  # annotation may be a little shorter than the features
+        scores.append(probabilities(outputs.logits[:rows], dataset.ignored))
+        labels.append(targets > 0)
+        names += [name] * rows
+        if outputs.anticipation is not None:
+            ahead.append(probabilities(outputs.anticipation[:rows], dataset.ignored))
+    return make_predictions(
+        np.concatenate(scores),
+        np.concatenate(labels),
+        np.array(names),
+        classes=dataset.class_names,
+        anticipation=np.concatenate(ahead) if ahead else None,
+        where="the model's scores",
+    )
+
+
+def probabilities(logits: NDArray[np.float32], left_out: Sequence[int] = ()) -> NDArray[np.float32]:
+    """Softmax over the last axis. Classes that the loss leaves out have no trained logit and get 0, as in OadTR."""
+    values = logits.astype(np.float64)
+    values[..., list(left_out)] = -np.inf
+    values = np.exp(values - values.max(axis=-1, keepdims=True))
+    return np.asarray(values / values.sum(axis=-1, keepdims=True), dtype=np.float32)
+
+
+def measure_cost(model: ContinualTransformer) -> Cost:
+    """Count one step and one window while they run, on zeros: counts do not depend on values."""
+    config = model.config
+    parameter = next(model.parameters())
+    token = torch.zeros(1, config.input_width, device=parameter.device, dtype=parameter.dtype)
+    with torch.inference_mode():
+        state = model.initial_state(1)
+        for _ in range(config.window):
+            _, state = model.step_(token, state)
+        step = count_macs(model.step_, token, state)
+        window = count_macs(model, token.expand(config.window, -1).unsqueeze(0))
+    return Cost(step.total, window.total, sum(p.numel() for p in model.parameters()), state.nbytes)
+
+
+def _opener(dataset: Dataset, item: Item) -> Callable[[], Rows]:
+    return lambda: open_rows(item, dataset.trim)
+
+
+def _for_mode(on_progress: OnProgress, mode: Mode) -> Callable[[int, int], None]:
+    return lambda done, total: on_progress(mode, done, total)
