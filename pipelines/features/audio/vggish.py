@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError
 from pipelines.features.audio.clock import RowClock
@@ -19,15 +20,17 @@ from pipelines.features.audio.mel import vggish_front_end
 from pipelines.features.audio.vggish_network import EMBEDDING, FRAMES, PENULTIMATE, PcaParameters, Vggish
 from pipelines.features.audio.weights import RANDOM, file_checksum, load_strictly, randomise, read_state
 from pipelines.features.audio.windowed import WindowedExtractor
+from pipelines.features.audio.winograd import WinogradBlock
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec, Option
 
 WINDOW_SECONDS = 1.0
+FIRST_WINOGRAD = 6  # place of the third convolution in `Vggish.features`
 WIDTHS = {"embedding": EMBEDDING, "penultimate": PENULTIMATE}
 
-# Eight windows at a time keep the convolutions in the processor's cache. The dense layers hold 280 MB, which are
-# read once for however many rows there are.
-CONVOLUTION_ROWS = 8
+# Four windows at a time keep the convolutions in the processor's cache. The dense layers hold 280 MB, which are read
+# once for however many rows there are.
+CONVOLUTION_ROWS = 4
 # Below these, libraries switch to other kernels that add in another order. Rows of zeros fill smaller batches up, so
 # that a row's numbers do not depend on how many came with it.
 LEAST_CONVOLUTION_ROWS = 2
@@ -99,10 +102,18 @@ def build_vggish(
 
 
 def _rows_of(network: Vggish, output: str, pca: PcaParameters | None) -> Callable[[NDArray[np.float32]], Rows]:
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    # The first two convolutions have few channels: transforming their large maps would cost more than it saves.
+    direct = nn.Sequential(*list(network.features)[:FIRST_WINOGRAD])
+    direct.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    blocks = _winograd_blocks(list(network.features)[FIRST_WINOGRAD:])
 
     def convolved(examples: torch.Tensor) -> torch.Tensor:
-        return network.flat(_filled_up(examples, LEAST_CONVOLUTION_ROWS))[: len(examples)]
+        """`Vggish.flat`, faster."""
+        maps: torch.Tensor = direct(_filled_up(examples, LEAST_CONVOLUTION_ROWS)[:, None])[: len(examples)]
+        maps = maps.permute(0, 2, 3, 1)
+        for block in blocks:
+            maps = block(maps)
+        return maps.flatten(1)
 
     def rows_of(windows: NDArray[np.float32]) -> Rows:
         """(rows, 96, 64) to (rows, width)."""
@@ -115,6 +126,15 @@ def _rows_of(network: Vggish, output: str, pca: PcaParameters | None) -> Callabl
             return np.asarray((pca(rows) if pca else rows)[: len(windows)].numpy())
 
     return rows_of
+
+
+def _winograd_blocks(layers: list[nn.Module]) -> list[WinogradBlock]:
+    """Each convolution with the ReLU and, where there is one, the pooling behind it."""
+    return [
+        WinogradBlock(layer, pooled=isinstance(layers[place + 2], nn.MaxPool2d))
+        for place, layer in enumerate(layers)
+        if isinstance(layer, nn.Conv2d)
+    ]
 
 
 def _filled_up(rows: torch.Tensor, least: int) -> torch.Tensor:
