@@ -56,7 +56,9 @@ def target_files(layout: str, folder: Path, name: str, spec: FeatureSpec, tag_of
         folders = [_lstr_folder(part, tag_of) for part in spec.parts]
         _distinct(folders, layout)
         rows = _row_files(spec, [folder / sub / f"{name}.npy" for sub in folders])
-        return TargetFiles(rows, folder / "times" / f"{name}.npy", 1, None, folder / "manifests" / f"{name}.json")
+        # By the features that were extracted together: others may join them in later runs.
+        manifests = folder / "manifests" / "+".join(folders)
+        return TargetFiles(rows, manifests / f"{name}.times.npy", 1, None, manifests / f"{name}.json")
     if layout == "video_features":
         suffixes = [_video_features_suffix(part) for part in spec.parts]
         _distinct(suffixes, layout)

@@ -74,7 +74,7 @@ def look_up(recording: Recording, target: Target, streams: StreamFactory) -> Out
         return None
     spec = streams.spec(recording.path)
     files = target_files(target.layout, target.folder, recording.name, spec, streams.tag_of)
-    return _existing(recording, files, spec, target, describe_source(recording.path))
+    return _existing(recording, files, spec, target, streams, describe_source(recording.path))
 
 
 def extract_recording(
@@ -113,7 +113,7 @@ def _extract(
     with _output_errors(target.folder), file_lock(_lock_path(files), wait=wait):
         _remove_leftovers(files)
         if not target.force:
-            existing = _existing(recording, files, stream.spec, target, source)
+            existing = _existing(recording, files, stream.spec, target, streams, source)
             if existing is not None:
                 return existing
         return _write(recording, files, target, stream, source, on_seconds)
@@ -174,20 +174,28 @@ def _joined(blocks: list[AudioBlock]) -> AudioBlock:
 
 
 def _existing(
-    recording: Recording, files: TargetFiles, spec: FeatureSpec, target: Target, source: Source
+    recording: Recording,
+    files: TargetFiles,
+    spec: FeatureSpec,
+    target: Target,
+    streams: StreamFactory,
+    source: Source,
 ) -> Outcome | None:
     """Judge what stands in the output folder; None when nothing does, or nothing whole."""
     try:
         manifest = read_manifest(files.manifest)
     except InputError:
         return None
-    if manifest.layout != target.layout or not is_complete(files, manifest):
+    old = target_files(manifest.layout, target.folder, recording.name, manifest.spec, streams.tag_of)
+    if old.manifest != files.manifest or not is_complete(old, manifest):
         return None
     same_source = manifest.source.fingerprint == source.fingerprint
     if not same_source and manifest.source.path == source.path:
         return None  # the file has changed since: its old features are of no use
     difference = None if same_source else f"were made from {manifest.source.path}"
-    if manifest.dtype != target.dtype:
+    if manifest.layout != target.layout:
+        difference = f"have the layout {manifest.layout}, not {target.layout}"
+    elif manifest.dtype != target.dtype:
         difference = f"are {manifest.dtype}, not {target.dtype}"
     difference = difference or _difference(manifest.spec, spec)
     if difference:

@@ -103,14 +103,14 @@ def test_the_lstr_layout(tmp_path: Path) -> None:
     assert names(tmp_path) == [
         "audio_vggish/video_1.npy",
         "flow_random_resnet50/video_1.npy",
-        "manifests/video_1.json",
+        "manifests/rgb_kinetics_resnet50+flow_random_resnet50+audio_vggish/video_1.json",
+        "manifests/rgb_kinetics_resnet50+flow_random_resnet50+audio_vggish/video_1.times.npy",
         "rgb_kinetics_resnet50/video_1.npy",
-        "times/video_1.npy",
     ]
     np.testing.assert_array_equal(np.load(tmp_path / "rgb_kinetics_resnet50/video_1.npy"), ROWS[:, :4])
     np.testing.assert_array_equal(np.load(tmp_path / "flow_random_resnet50/video_1.npy"), ROWS[:, 4:6])
     np.testing.assert_array_equal(np.load(tmp_path / "audio_vggish/video_1.npy"), ROWS[:, 6:])
-    np.testing.assert_array_equal(np.load(tmp_path / "times/video_1.npy"), TIMES)
+    np.testing.assert_array_equal(np.load(next(tmp_path.glob("manifests/*/video_1.times.npy"))), TIMES)
     bare = read_features(tmp_path / "rgb_kinetics_resnet50/video_1.npy")
     assert bare.times is None
     assert bare.spec is None
