@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from torch import Tensor
 
 from pipelines.errors import UsageError
-from pipelines.model.config import Activation, ModelConfig, Norm
+from pipelines.model.config import Activation, Encoding, ModelConfig, Norm
+
+Entries = Literal["n", "2n-1"]
 
 
 class Outputs(NamedTuple):
@@ -28,6 +30,9 @@ class Reference(Protocol):
         Window i of the batch begins at token start + i.
         """
 
+    def changed(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> Reference:
+        """The same model with recycling positions or without its decoder, as in `config` and `weights` (ours)."""
+
 
 @dataclass(frozen=True)
 class Hints:
@@ -40,6 +45,8 @@ class Hints:
     norm: Norm | None = None
     activation: Activation | None = None
     decoder_heads: int | None = None
+    positions: Entries | None = None  # of recycling positions; None: 2n-1
+    encoding: Encoding | None = None  # of recycling positions
     prefix: str | None = None  # of the encoder's keys
     input_layer: str | None = None  # module that projects the input
     classifier: str | None = None  # module that makes the scores
@@ -70,3 +77,8 @@ def agreed(what: str, flag: str, hint: int | None, stated: object, advice: str) 
     if hint < 1:
         raise UsageError(f"{flag} must be at least 1, not {hint}")
     return hint
+
+
+def position_entries(entries: Entries | None, window: int) -> int:
+    """How many recycling positions the user asks for."""
+    return window if entries == "n" else 2 * window - 1

@@ -47,7 +47,7 @@ def rename(
 
 
 def expand(rows: Mapping[str, str], blocks: int) -> dict[str, str]:
-    """A table for one block, written out for all. {block} counts from 0; {twice} and {next} are 2·block and one more."""
+    """A table for one block, written out for all. {block} counts from 0; {twice} and {next}: 2·block, 2·block + 1."""
     table = {}
     for block in range(blocks):
         numbers = {"block": block, "twice": 2 * block, "next": 2 * block + 1}

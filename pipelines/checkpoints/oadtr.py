@@ -233,7 +233,7 @@ def _dropped(weights: Mapping[str, Tensor], table: Mapping[str, str]) -> dict[st
             dropped[key] = "the model runs without it"
     if "decoder_cls_token" not in table:
         decoder = [key for key in weights if key in DECODER or key.startswith("decoder.")]
-        dropped.update({key: "belongs to a decoder, which this model does not have or use" for key in decoder})
+        dropped.update(dict.fromkeys(decoder, "belongs to a decoder, which this model does not have or use"))
     return dropped
 
 

@@ -1,6 +1,6 @@
 """OadTR's own forward pass on OadTR's own weights: what a converted model is compared with.
 
-Written from the definition of the model, for whole windows, in plain functions. It shares no code with `pipelines.model`.
+Written from the definition of the model, for whole windows, in plain functions: no code is shared with our model.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class OadtrReference:
 
     def _cross(self, queries: Tensor, memory: Tensor, name: str, causal: bool) -> Tensor:
         query, key, value = (
-            self._linear(rows, f"{name}.{part}_projection").unflatten(-1, (self.decoder_heads, -1)).transpose(1, 2)
+            self._heads(self._linear(rows, f"{name}.{part}_projection"))
             for rows, part in ((queries, "query"), (memory, "key"), (memory, "value"))
         )
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
@@ -100,6 +100,10 @@ class OadtrReference:
             scores = scores.masked_fill(later, float("-inf"))
         mixed = (scores.softmax(dim=-1) @ value).transpose(1, 2).flatten(2)
         return self._linear(mixed, f"{name}.out_projection")
+
+    def _heads(self, rows: Tensor) -> Tensor:
+        batch, length, width = rows.shape
+        return rows.reshape(batch, length, self.decoder_heads, width // self.decoder_heads).transpose(1, 2)
 
     def _linear(self, rows: Tensor, name: str) -> Tensor:
         weight = self.weights[f"{name}.weight"]

@@ -27,7 +27,7 @@ _TEXT_PICKLE = re.compile(rb"\(*c[\w.]+\n\w")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """Weights in the order of the file, without the prefixes of wrappers."""
+    """Weights in the order of the file, in one precision, without the prefixes of wrappers."""
 
     path: Path
     kind: FileKind
@@ -66,14 +66,14 @@ def read_source(path: Path) -> SourceFile:
     """Read a file of another project, safely: nothing in it is run."""
     kind = file_kind(path)
     if kind != "torch":
-        return SourceFile(path, kind, _unwrapped(read_tensors(path)), {}, ())
+        return SourceFile(path, kind, _prepared(read_tensors(path)), {}, ())
     value = read_torch_file(path)
     if not isinstance(value, dict):
         raise CheckpointError(f"{path} holds a {type(value).__name__}, not a dictionary of weights")
     weights, beside = _weights(value, path)
     arguments = value.get("args", value.get("hyper_parameters", {})) if beside else {}
     arguments = arguments if isinstance(arguments, dict) else dict(getattr(arguments, "__dict__", {}))
-    return SourceFile(path, kind, _unwrapped(weights), arguments, beside)
+    return SourceFile(path, kind, _prepared(weights), arguments, beside)
 
 
 def require_finite(weights: Mapping[str, Tensor], path: Path) -> None:
@@ -112,8 +112,11 @@ def _checked(weights: dict[Any, Tensor], path: Path) -> dict[str, Tensor]:
     return {str(key): item.detach() for key, item in weights.items()}
 
 
-def _unwrapped(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+def _prepared(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Without the prefixes of wrappers, and in one precision: float64 if all weights have it, otherwise float32."""
     for wrapper in _WRAPPERS:
         if all(key.startswith(wrapper) for key in weights):
             weights = {key.removeprefix(wrapper): item for key, item in weights.items()}
-    return weights
+    kinds = {item.dtype for item in weights.values() if item.is_floating_point()}
+    precision = torch.float64 if kinds == {torch.float64} else torch.float32
+    return {key: item.to(precision) if item.is_floating_point() else item for key, item in weights.items()}

@@ -1,0 +1,61 @@
+"""Changes that a conversion may make on request: recycling positions, and leaving the decoder out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from pipelines.checkpoints.imported import Imported
+from pipelines.errors import UsageError
+from pipelines.model.config import Encoding
+
+
+def recycle(imported: Imported, positions: int, encoding: Encoding) -> Imported:
+    """Static positions become recycling ones, the paper's way: cheapest, and no longer the same model.
+
+    A learned table starts as the static one, repeated as often as it takes.
+    """
+    config = imported.config
+    if config.positional != "static":
+        raise UsageError(
+            f"--mode recycling turns static positions into recycling ones, but this model's are {config.positional}: "
+            "leave it out"
+        )
+    weights = dict(imported.weights)
+    table = weights.pop("encoder.positions.table")
+    if config.class_token_block == 1 and config.position_count > config.window:
+        # A recycling encoding has no position for a class token: it keeps the one that it had.
+        weights["encoder.class_token"] = weights["encoder.class_token"] + table[config.window]
+    config = replace(config, positional="recycling", encoding=encoding, positions=positions)
+    if encoding == "learned":
+        weights["encoder.positions.table"] = table[torch.arange(positions) % config.window]
+    return _changed(imported, replace(imported, config=config, weights=weights), {})
+
+
+def drop_decoder(imported: Imported) -> Imported:
+    """The model without its decoder: the part of the classifier that read the decoder goes too."""
+    config = imported.config
+    if not config.decoder_blocks:
+        raise UsageError("--drop-decoder: this model has no decoder")
+    weights = {name: value for name, value in imported.weights.items() if not name.startswith("decoder.")}
+    weights["classifier.weight"] = weights["classifier.weight"][:, : config.width].contiguous()
+    config = replace(config, decoder_blocks=0, decoder_queries=0, decoder_heads=0, decoder_feed_forward=0)
+    gone = {key: "--drop-decoder" for key, ours in imported.mapped.items() if ours.startswith("decoder.")}
+    return _changed(imported, replace(imported, config=config, weights=weights), gone)
+
+
+def _changed(before: Imported, after: Imported, gone: Mapping[str, str]) -> Imported:
+    weights: Mapping[str, Tensor] = after.weights
+    return replace(
+        after,
+        reference=before.reference.changed(after.config, weights),
+        mapped={key: ours for key, ours in before.mapped.items() if ours in weights},
+        dropped={
+            **before.dropped,
+            **{key: "not in the new model" for key, ours in before.mapped.items() if ours not in weights},
+            **gone,
+        },
+    )

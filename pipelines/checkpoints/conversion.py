@@ -1,0 +1,226 @@
+"""`cotrans convert`: read, map, prove, write. What is written has been compared with its source, step by step."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pipelines import __version__
+from pipelines.checkpoints.adaptation import drop_decoder, recycle
+from pipelines.checkpoints.checkpoint import default_class_names, save_checkpoint
+from pipelines.checkpoints.imported import Hints, Imported, position_entries
+from pipelines.checkpoints.opening import OpenedSource, open_source
+from pipelines.checkpoints.own_import import filled_model
+from pipelines.checkpoints.proof import LIMIT, Progress, Proof, prove, random_stream
+from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.model.config import ModelConfig
+from pipelines.model.transformer import ContinualTransformer
+
+Mode = Literal["exact", "recycling"]
+CountMacs = Callable[[Callable[[], object]], int]
+OUTPUT_SUFFIX = ".cotrans.safetensors"
+# What weights are called before they are converted.
+_SUFFIXES = (".cotrans.safetensors", ".safetensors", ".pth.tar", ".pth", ".pt", ".ckpt", ".bin", ".tar")
+
+
+@dataclass(frozen=True)
+class ConversionOptions:
+    """What to make of a file."""
+
+    mode: Mode = "exact"
+    hints: Hints = field(default_factory=Hints)
+    drop_decoder: bool = False
+    class_names: tuple[str, ...] | None = None  # None: the file's, or "class 0", …
+    output: Path | None = None  # None: beside the input
+    force: bool = False  # overwrite
+    verify: Path | None = None  # .npy of the user's own features (T, input_width)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The report."""
+
+    source: Path
+    output: Path
+    kind: str
+    mode: Mode
+    config: ModelConfig
+    class_names: tuple[str, ...]
+    mapped: Mapping[str, str]  # their key to ours
+    dropped: Mapping[str, str]  # their key to the reason
+    beside: tuple[str, ...]  # entries of the file that are not weights
+    notes: tuple[str, ...]
+    parameters: int
+    macs_before: int  # per prediction, the regular model on a full window
+    macs_after: int  # per prediction, one step
+    state_bytes: int  # per stream
+    proof: Proof
+    verified: Proof | None  # on the user's own features
+    source_difference: Proof | None  # recycling only: how far the scores are from the source's before fine-tuning
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return {
+            **{name: getattr(self, name) for name in ("kind", "mode", "parameters", "macs_before", "macs_after")},
+            "source": str(self.source),
+            "output": str(self.output),
+            "config": self.config.to_dict(),
+            "class_names": list(self.class_names),
+            "mapped": dict(self.mapped),
+            "dropped": dict(self.dropped),
+            "beside": list(self.beside),
+            "notes": list(self.notes),
+            "state_bytes": self.state_bytes,
+            "limit": LIMIT,
+            "proof": asdict(self.proof),
+            "verified": None if self.verified is None else asdict(self.verified),
+            "source_difference": None if self.source_difference is None else asdict(self.source_difference),
+        }
+
+
+def convert(
+    path: Path, options: ConversionOptions, count_macs: CountMacs, progress: Progress | None = None
+) -> Conversion:
+    """Convert a checkpoint and write it, if the proof holds; otherwise CheckpointError, and nothing is written."""
+    target = output_path(path, options)
+    opened = open_source(path, options.hints)
+    imported = _adapted(opened.imported, options)
+    model = filled_model(imported.config, imported.weights)
+    own_features = None if options.verify is None else _own_features(options.verify, model)
+    names = options.class_names or imported.class_names or default_class_names(imported.config.classes)
+    stream = random_stream(imported.config, model.classifier.weight.dtype)
+    proof = _proven(model, imported, stream, "random features", progress)
+    verified = None if own_features is None else _proven(model, imported, own_features, str(options.verify), progress)
+    difference = prove(model, opened.imported.reference, stream) if options.mode == "recycling" else None
+    features, provenance = None, _provenance(path, options, imported, proof)
+    if opened.own is not None:
+        features = opened.own.features
+        if imported is opened.imported and names == opened.own.class_names:
+            provenance = dict(opened.own.provenance)  # nothing was changed: the same file again
+        else:
+            provenance["before"] = dict(opened.own.provenance)
+    conversion = Conversion(
+        source=path,
+        output=target,
+        kind=imported.kind,
+        mode=options.mode,
+        config=imported.config,
+        class_names=names,
+        mapped=imported.mapped,
+        dropped=imported.dropped,
+        beside=opened.beside,
+        notes=(*imported.notes, *_advice(options, opened, names)),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        macs_before=_regular_macs(opened.imported, model, count_macs),
+        macs_after=_step_macs(model, count_macs),
+        state_bytes=model.initial_state(1).nbytes,
+        proof=proof,
+        verified=verified,
+        source_difference=difference,
+    )
+    save_checkpoint(target, model, names, features, provenance)
+    return conversion
+
+
+def output_path(path: Path, options: ConversionOptions) -> Path:
+    """Where the result goes; refused when something is there that may not be overwritten."""
+    target = options.output
+    if target is None:
+        stem = next((path.name.removesuffix(end) for end in _SUFFIXES if path.name.endswith(end)), path.stem)
+        target = path.with_name(stem + OUTPUT_SUFFIX)
+    if target.is_dir():
+        raise UsageError(f"{target} is a folder: give --out the name of a file")
+    if target.exists() and not options.force:
+        raise UsageError(f"{target} exists already: add --force to overwrite it, or --out for another name")
+    return target
+
+
+def _adapted(imported: Imported, options: ConversionOptions) -> Imported:
+    if options.drop_decoder:
+        imported = drop_decoder(imported)
+    if options.mode == "recycling":
+        hints = options.hints
+        entries = position_entries(hints.positions, imported.config.window)
+        imported = recycle(imported, entries, hints.encoding or "learned")
+    return imported
+
+
+def _proven(
+    model: ContinualTransformer, imported: Imported, stream: Tensor, what: str, progress: Progress | None
+) -> Proof:
+    proof = prove(model, imported.reference, stream, progress)
+    if not proof.holds:
+        raise CheckpointError(
+            f"the converted model is not the same: at step {proof.step} of {what} it differs by {proof.relative:.1e} "
+            f"relative (limit {LIMIT:.0e}); nothing was written"
+        )
+    return proof
+
+
+def _own_features(path: Path, model: ContinualTransformer) -> Tensor:
+    """Features of the user's (T, input_width), from a .npy file."""
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"--verify: there is no file {path}") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"--verify: {path} is not a .npy file of numbers ({error})") from error
+    width = model.config.input_width
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] != width or not array.shape[0]:
+        shape = "×".join(map(str, getattr(array, "shape", ()))) or "something else"
+        raise InputError(f"--verify: {path} is {shape}; the model takes rows of {width} numbers")
+    if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
+        raise InputError(f"--verify: {path} has values that are not finite numbers")
+    return torch.from_numpy(array.astype(np.float64)).to(model.classifier.weight.dtype)
+
+
+@torch.inference_mode()
+def _regular_macs(imported: Imported, model: ContinualTransformer, count_macs: CountMacs) -> int:
+    """MACs of the source's regular model for one prediction."""
+    config = imported.config
+    window = torch.zeros(1, config.window, config.input_width, dtype=model.classifier.weight.dtype)
+    return count_macs(lambda: imported.reference(window, 0))
+
+
+@torch.inference_mode()
+def _step_macs(model: ContinualTransformer, count_macs: CountMacs) -> int:
+    """MACs of one step in a full window."""
+    stream = random_stream(model.config, model.classifier.weight.dtype, seed=1)[: model.config.window + 1]
+    _, state = model.steps(stream[:-1].unsqueeze(0), model.initial_state(1))
+    return count_macs(lambda: model.step_(stream[-1:], state))
+
+
+def _advice(options: ConversionOptions, opened: OpenedSource, names: tuple[str, ...]) -> list[str]:
+    advice = []
+    if options.drop_decoder:
+        advice.append("the decoder is left out, and the classifier has lost the part that read it: train it again")
+    if options.mode == "recycling":
+        advice.append("recycling positions change the model: fine-tune it before use")
+    if opened.own is None and names == default_class_names(len(names)):
+        advice.append("the file does not name its classes: --labels FILE does")
+    return advice
+
+
+def _provenance(path: Path, options: ConversionOptions, imported: Imported, proof: Proof) -> dict[str, Any]:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return {
+        "source": path.name,
+        "sha256": digest.hexdigest(),
+        "kind": imported.kind,
+        "mode": options.mode,
+        "decoder_dropped": options.drop_decoder,
+        "notes": list(imported.notes),
+        "proof": asdict(proof),
+        "converted_by": f"cotrans {__version__}",
+    }

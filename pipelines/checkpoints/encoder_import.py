@@ -1,0 +1,221 @@
+"""Encoders of `torch.nn` and of the authors' continual library, alone or inside a larger model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pipelines.checkpoints.checkpoint import empty_model, listed
+from pipelines.checkpoints.encoder_layouts import FoundEncoder, find_encoder
+from pipelines.checkpoints.encoder_reference import EncoderReference, Layer, torch_encoder
+from pipelines.checkpoints.imported import Hints, Imported, agreed, position_entries
+from pipelines.checkpoints.key_table import Mapped, rename
+from pipelines.checkpoints.source_file import SourceFile
+from pipelines.checkpoints.surroundings import Surroundings, find_surroundings
+from pipelines.errors import CheckpointError, UsageError
+from pipelines.model.config import Encoding, ModelConfig
+from pipelines.model.positional import cyclic_table
+from pipelines.model.torch_encoder import LAYER_KEYS
+
+_SIZES = ("layers.0.self_attn.in_proj_weight", "layers.0.linear1.weight")
+
+
+def recognise(keys: Collection[str], prefix: str | None = None) -> bool:
+    """Whether there is an encoder among these keys."""
+    return find_encoder(keys, prefix) is not None
+
+
+def read(source: SourceFile, hints: Hints) -> Imported:
+    """An encoder, and what stands around it, as one of our models."""
+    weights = source.weights
+    if hints.prefix and not hints.prefix.endswith("."):
+        hints = replace(hints, prefix=f"{hints.prefix}.")
+    found = find_encoder(weights, hints.prefix)
+    if found is None:
+        raise CheckpointError(f"{source.path} has no encoder")
+    width, feed_forward = _sizes(weights, found, source)
+    around = find_surroundings(
+        _inside(weights, hints), found.keys.values(), width, hints, ordered=source.kind == "torch"
+    )
+    if "norm.weight" in found.keys and around.norm is not None:
+        raise CheckpointError(f"{source.path}: the encoder ends in a norm and {around.norm} is another: not known")
+    window = _window(source.arguments, hints)
+    table, encoding = _positions(weights, around, found, window, width, source.arguments, hints)
+    notes = _notes(found, around, hints)
+    head = None if around.classifier is None else weights[f"{around.classifier}.weight"]
+    entry = None if around.input_layer is None else weights[f"{around.input_layer}.weight"]
+    config = ModelConfig(
+        input_width=width if entry is None else entry.shape[1],
+        width=width,
+        heads=agreed(
+            "number of heads", "--heads", hints.heads, source.arguments.get("num_heads"), f"it divides {width}"
+        ),
+        feed_forward=feed_forward,
+        blocks=found.layers,
+        window=window,
+        classes=width if head is None else head.shape[0],
+        activation=hints.activation or found.layout.activation,
+        norm=hints.norm or "post",
+        in_projection_bias=_any(found, "self_attn.in_proj_bias"),
+        out_projection_bias=_any(found, "self_attn.out_proj.bias"),
+        final_norm=around.norm is not None or "norm.weight" in found.keys,
+        positional="none" if table is None else "recycling",
+        encoding=encoding,
+        positions=None if table is None else table.shape[0],
+    )
+    renamed = _rename(source, found, around, config, hints)
+    if table is not None and encoding == "learned":
+        renamed.weights["encoder.positions.table"] = table
+    return Imported(
+        kind=f"{found.layout.library}, {found.layers} layer{'s' * (found.layers > 1)}, {config.norm}-norm",
+        config=config,
+        weights=renamed.weights,
+        mapped=renamed.mapped,
+        dropped=renamed.dropped,
+        notes=tuple(notes),
+        class_names=None,
+        reference=EncoderReference(
+            torch_encoder({name: weights[key] for name, key in found.keys.items()}, config),
+            _layer(weights, around.input_layer),
+            table,
+            _layer(weights, around.norm),
+            _layer(weights, around.classifier),
+        ),
+    )
+
+
+def _sizes(weights: Mapping[str, Tensor], found: FoundEncoder, source: SourceFile) -> tuple[int, int]:
+    """Width and feed-forward width, from two tensors of the first layer."""
+    for name in _SIZES:
+        if name not in found.keys:
+            raise CheckpointError(f"{source.path} has a {found.layout.library} that lacks {name}")
+        if weights[found.keys[name]].dim() != 2:
+            raise CheckpointError(f"{source.path}: {found.keys[name]} is not a matrix")
+    attention, linear = (weights[found.keys[name]] for name in _SIZES)
+    return attention.shape[1], linear.shape[0]
+
+
+def _inside(weights: Mapping[str, Tensor], hints: Hints) -> dict[str, Tensor]:
+    """The keys that are looked at: all, or those under --prefix and the modules that the user names."""
+    if hints.prefix is None:
+        return dict(weights)
+    starts = (hints.prefix, *(f"{name}." for name in (hints.input_layer, hints.classifier) if name is not None))
+    return {key: value for key, value in weights.items() if key.startswith(starts)}
+
+
+def _window(arguments: Mapping[str, Any], hints: Hints) -> int:
+    return agreed("window", "--window", hints.window, arguments.get("enc_layers"), "the tokens that it was trained on")
+
+
+def _positions(
+    weights: Mapping[str, Tensor],
+    around: Surroundings,
+    found: FoundEncoder,
+    window: int,
+    width: int,
+    arguments: Mapping[str, Any],
+    hints: Hints,
+) -> tuple[Tensor | None, Encoding]:
+    """The recycling table (T, d) and whether it is learned or the cyclic one."""
+    if around.positions is not None:
+        table = weights[around.positions]
+        fixed = around.positions.endswith("pattern")
+        same = fixed and torch.allclose(table, cyclic_table(table.shape[0], width).to(table), atol=1e-5)
+        return table, "cyclic" if same else "learned"
+    if found.layout.library != "CoOadTR":
+        return None, "learned"
+    # The library's first form does not save its fixed encoding.
+    if hints.encoding != "cyclic" and "num_embeddings" not in arguments:
+        raise UsageError("the file has no positions; CoOadTR does not save its fixed ones: add --encoding cyclic")
+    count = arguments.get("num_embeddings", position_entries(hints.positions, window))
+    return cyclic_table(int(count), width), "cyclic"
+
+
+def _notes(found: FoundEncoder, around: Surroundings, hints: Hints) -> list[str]:
+    notes = []
+    if hints.activation is None:
+        notes.append(f"activation {found.layout.activation}: the library's default (--activation if it is another)")
+    if hints.norm is None and found.layout.library.startswith("torch"):
+        notes.append("post-norm: PyTorch's default (--norm pre if it was made with norm_first=True)")
+    if around.input_layer is None:
+        notes.append("no input projection: tokens go in as they are")
+    if around.classifier is None:
+        notes.append("no classifier: the outputs are the encoder's own numbers, not scores of classes")
+    return notes
+
+
+def _rename(source: SourceFile, found: FoundEncoder, around: Surroundings, config: ModelConfig, hints: Hints) -> Mapped:
+    weights = source.weights
+    table = {found.keys.get(name, name): ours for name, ours in _layer_table(found, config).items()}
+    modules = (
+        (around.input_layer, "input_projection"),
+        (around.norm, "final_norm"),
+        (around.classifier, "classifier"),
+    )
+    for module, ours in modules:
+        for kind in ("weight", "bias"):
+            if module is not None and f"{module}.{kind}" in weights:
+                table[f"{module}.{kind}"] = f"{ours}.{kind}"
+    dropped = {}
+    if hints.prefix is not None:
+        outside = [key for key in weights if key not in table and not key.startswith(hints.prefix)]
+        dropped = dict.fromkeys(outside, "outside --prefix")
+    positions = {} if around.positions is None else {around.positions: "encoder.positions.table"}
+    shapes = {name: tuple(value.shape) for name, value in empty_model(config).state_dict().items()}
+    left = [key for key in weights if key not in table and key not in dropped and key not in positions]
+    if left and all(name in weights for name in table):
+        raise CheckpointError(
+            f"{source.path} has keys that nothing explains: {listed(left)} (--prefix {found.prefix or 'NAME.'} takes "
+            "the encoder alone)"
+        )
+    renamed = rename(
+        {key: weights[key] for key in weights if key not in positions}, table, dropped, shapes, source.path
+    )
+    renamed.mapped.update(positions)
+    for name, shape in shapes.items():
+        if name not in renamed.weights and name != "encoder.positions.table":
+            renamed.weights[name] = _filled(name, shape, renamed.weights["encoder.blocks.0.expand.weight"])
+    return renamed
+
+
+def _layer_table(found: FoundEncoder, config: ModelConfig) -> dict[str, str]:
+    """Torch's names to ours, for the keys that such an encoder must have."""
+    biased = _any(found, "linear1.bias", "linear2.bias", "norm1.bias", "norm2.bias")
+    optional = {
+        "self_attn.in_proj_bias": config.in_projection_bias,
+        "self_attn.out_proj.bias": config.out_projection_bias,
+        **dict.fromkeys(("linear1.bias", "linear2.bias", "norm1.bias", "norm2.bias"), biased),
+    }
+    table = {
+        f"layers.{layer}.{theirs}": f"encoder.blocks.{layer}.{ours}"
+        for layer in range(found.layers)
+        for theirs, ours in LAYER_KEYS.items()
+        if optional.get(theirs, True)
+    }
+    if "norm.weight" in found.keys:
+        table["norm.weight"] = "final_norm.weight"
+    if "norm.bias" in found.keys:
+        table["norm.bias"] = "final_norm.bias"
+    return table
+
+
+def _any(found: FoundEncoder, *names: str) -> bool:
+    """Whether any layer has one of these: libraries leave biases out in all layers or in none."""
+    return any(f"layers.{layer}.{name}" in found.keys for layer in range(found.layers) for name in names)
+
+
+def _filled(name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """What a part that is not in the file does: biases add nothing, projections let everything through."""
+    if name in ("input_projection.weight", "classifier.weight"):
+        return torch.eye(shape[0], dtype=like.dtype)
+    if not name.endswith("bias"):
+        raise CheckpointError(f"the file has nothing for {name}")
+    return like.new_zeros(shape)
+
+
+def _layer(weights: Mapping[str, Tensor], module: str | None) -> Layer | None:
+    return None if module is None else (weights[f"{module}.weight"], weights.get(f"{module}.bias"))

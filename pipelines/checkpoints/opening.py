@@ -1,0 +1,62 @@
+"""Any model that we read, as one of ours: our own checkpoints, and those of other projects by their keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.checkpoints import encoder_import, oadtr, own_import
+from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names, listed, load_checkpoint
+from pipelines.checkpoints.encoder_layouts import find_encoder
+from pipelines.checkpoints.imported import Hints, Imported
+from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source, require_finite
+from pipelines.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class OpenedSource:
+    """A model, and the file that it was read from."""
+
+    imported: Imported
+    own: Checkpoint | None  # where the file is one of ours
+    beside: tuple[str, ...]  # other entries of the file: "optimizer", "epoch", …
+
+
+def open_source(path: Path, hints: Hints | None = None) -> OpenedSource:
+    """Read a model of any project that we know. hints: what the file does not say."""
+    if file_kind(path) == "cotrans":
+        checkpoint = load_checkpoint(path)
+        return OpenedSource(own_import.read(checkpoint), checkpoint, ())
+    source = read_source(path)
+    require_finite(source.weights, path)
+    return OpenedSource(_import(source, hints or Hints()), None, source.beside)
+
+
+def open_checkpoint(path: Path, hints: Hints | None = None) -> Checkpoint:
+    """Read a checkpoint of ours, or convert another project's in memory: exactly, without the proof."""
+    opened = open_source(path, hints)
+    if opened.own is not None:
+        return opened.own
+    imported = opened.imported
+    model = own_import.filled_model(imported.config, imported.weights)
+    names = imported.class_names or default_class_names(imported.config.classes)
+    return Checkpoint(model, imported.config, names, None, {"source": path.name, "kind": imported.kind})
+
+
+def recognised_as(source: SourceFile) -> str | None:
+    """Which importer a file is for, or None."""
+    if oadtr.recognise(source.weights):
+        return "OadTR"
+    found = find_encoder(source.weights, None)
+    return None if found is None else found.layout.library
+
+
+def _import(source: SourceFile, hints: Hints) -> Imported:
+    if hints.prefix is None and oadtr.recognise(source.weights):
+        return oadtr.read(source, hints)
+    if encoder_import.recognise(source.weights, hints.prefix):
+        return encoder_import.read(source, hints)
+    raise CheckpointError(
+        f"{source.path} is no model that we know (OadTR, CoOadTR, torch.nn.TransformerEncoder, "
+        f"continual.TransformerEncoder); its keys: {listed(list(source.weights))}"
+    )
