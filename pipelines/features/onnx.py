@@ -66,6 +66,9 @@ class OnnxNetwork:
             raise ConfigurationError(f"{path}: has no output '{output}': choose from {', '.join(names)}")
         self.output = output or names[0]
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxNetwork:
+        return self  # it has no state: streams share one session
+
     def __call__(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """An array of the input's shape -> (width,)."""
         try:
