@@ -9,11 +9,14 @@ tricked into calling.
 from __future__ import annotations
 
 import pickletools
+import zipfile
+import zlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,14 +44,12 @@ def load_pickle(
     """
     label = name or (str(source) if isinstance(source, Path) else "the pickle")
     try:
-        if isinstance(source, Path):
-            with source.open("rb") as file:
-                return _Machine(_Bounded(file), keep).run()
-        return _Machine(_Bounded(source), keep).run()
+        with _opened(source) as file:
+            return _Machine(_Bounded(file), keep).run()
     except RefusedError as refusal:
         raise error(f"{label}: refused: the pickle asks for {refusal}; {READS}") from None
-    except OSError as problem:
-        raise error(f"{label}: cannot be read: {problem.strerror or problem}") from problem
+    except _UnreadableError as problem:
+        raise error(f"{label}: cannot be read: {problem}") from problem
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, EOFError, OverflowError) as problem:
         # What a stack machine meets in a damaged program: missing operands, bad text, wrong types, no end.
         raise error(f"{label}: not a pickle, or a damaged one ({_reason(problem)})") from problem
@@ -61,6 +62,27 @@ def _reason(problem: BaseException) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
+class _UnreadableError(Exception):
+    """The file could not be opened or read; errors of `keep` (a full disk) are the caller's and pass through."""
+
+
+T = TypeVar("T")
+
+
+def _readable(read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except OSError as problem:
+        raise _UnreadableError(problem.strerror or str(problem)) from problem
+    except (zipfile.BadZipFile, zlib.error) as problem:
+        raise _UnreadableError(f"the archive is damaged ({problem})") from problem
+
+
+def _opened(source: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
+    """A path opened, or a file as it is, which stays open."""
+    return _readable(lambda: source.open("rb")) if isinstance(source, Path) else nullcontext(source)
+
+
 class _Bounded:
     """A binary file whose `read` allocates little more than is there: a damaged length may say anything."""
 
@@ -71,10 +93,10 @@ class _Bounded:
 
     def read(self, size: int) -> bytes:
         if size <= self.BLOCK:
-            return self._file.read(size)
+            return self._piece(size)
         pieces = []
         while size > 0:
-            piece = self._file.read(min(size, self.BLOCK))
+            piece = self._piece(min(size, self.BLOCK))
             if not piece:
                 break
             pieces.append(piece)
@@ -82,7 +104,10 @@ class _Bounded:
         return b"".join(pieces)
 
     def readline(self) -> bytes:
-        return self._file.readline(self.BLOCK)
+        return _readable(lambda: self._file.readline(self.BLOCK))
+
+    def _piece(self, size: int) -> bytes:
+        return _readable(lambda: self._file.read(size))
 
     def tell(self) -> int:
         return self._file.tell()

@@ -52,7 +52,7 @@ def inspect(
     seconds: options.Seconds = None,
     passes: options.Passes = None,
     decode: Annotated[
-        bool, typer.Option("--decode", help="Decode all media, to find damage that the headers do not show.")
+        bool, typer.Option("--decode", help="Read all media and features, to find damage that the headers do not show.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

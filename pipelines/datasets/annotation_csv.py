@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,8 +74,10 @@ def read_table(path: Path) -> AnnotationTable:
     return AnnotationTable(path, events, extra)
 
 
-def _event(path: Path, line: int, row: dict[str, str | None]) -> Event:
+def _event(path: Path, line: int, row: Mapping[str | None, str | None]) -> Event:
     where = f"{path}, line {line}"
+    if None in row:
+        raise InputError(f"{where}: more fields than the first line has columns")
     fields = {name: (row.get(name) or "").strip() for name in (*REQUIRED, *OPTIONAL)}
     if not fields["file"]:
         raise InputError(f"{where}: no file name")

@@ -57,12 +57,17 @@ def open_events(
     unnamed = sorted({found.name for found in places.values()} - {found.name for found in used if found})
     if unnamed:
         problems.append(f"files that the table does not name, left out: {listed(unnamed)}")
+    items = rule.apply(items)
+    trained = {segment.label for item in items if item.split == "train" for segment in item.segments or ()}
+    untrained = [label for index, label in enumerate(class_names) if index > 0 and index not in trained]
+    if untrained:
+        problems.append(f"labels without a training event: {listed(untrained)}")
     return Dataset(
         "folder",
         "frames",
         root,
         class_names,
-        tuple(rule.apply(items)),
+        tuple(items),
         hop=hop,
         background=0,
         multi_label=multi_label,

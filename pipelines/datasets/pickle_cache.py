@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,10 +39,11 @@ class PickleFile:
         if self.member is None:
             return load_pickle(self.path, keep=keep)
         try:
-            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
-                return load_pickle(file, name=str(self), keep=keep)  # type: ignore[arg-type]
+            archive = zipfile.ZipFile(self.path)
         except (OSError, zipfile.BadZipFile) as error:
             raise InputError(f"{self.path}: not a readable zip archive ({error})") from error
+        with archive, archive.open(self.member) as file:
+            return load_pickle(cast(BinaryIO, file), name=str(self), keep=keep)
 
     @property
     def identity(self) -> str:

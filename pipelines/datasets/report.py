@@ -17,6 +17,8 @@ from pipelines.errors import InputError
 
 HOP = 0.25  # seconds between counted frames, where neither features nor options fix it
 
+BLOCK = 4096  # feature rows that are looked at together
+
 
 @dataclass(frozen=True)
 class SplitReport:
@@ -68,7 +70,7 @@ class DatasetReport:
 def describe(
     dataset: Dataset, *, decode: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> DatasetReport:
-    """Look at every item: feature headers, label lengths and, with `decode`, every second of media.
+    """Look at every item: feature headers, label lengths and, with `decode`, every row and second of media.
 
     What cannot be used becomes a problem; `progress` is called with (items done, items).
     """
@@ -80,7 +82,7 @@ def describe(
         try:
             counts[item.split].append(_count(dataset, item, hop, widths))
             if decode:
-                _decode(item)
+                _decode(item, dataset.trim)
         except InputError as error:
             problems.append(str(error))
         if progress is not None:
@@ -150,8 +152,14 @@ def _width(parts: tuple[int, ...]) -> str:
     return f"{sum(parts)} wide{joined}"
 
 
-def _decode(item: Item) -> None:
-    """Read all of an item's media; damage is an error."""
+def _decode(item: Item, trim: int) -> None:
+    """Read all of an item's features and media; damage is an error."""
+    rows = open_rows(item, trim) if item.features else None
+    for start in range(0, len(rows) if rows is not None else 0, BLOCK):
+        assert rows is not None
+        bad = np.flatnonzero(~np.isfinite(rows[start : start + BLOCK]).all(axis=1))
+        if len(bad):
+            raise InputError(f"{item.name}: NaN or infinity in feature row {start + bad[0]} ({item.features[0]})")
     if item.media is None:
         return
     from pipelines.features.media import decode, probe

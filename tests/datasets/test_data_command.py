@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dataset_builders import write_features, write_sound, write_thumos_lstr
 
 from cotrans_cli.commands import data
 from pipelines.datasets import open_dataset
 from pipelines.datasets.report import describe
 from pipelines.errors import InputError
+from tests.datasets.dataset_builders import write_features, write_sound, write_thumos_lstr
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -69,6 +69,17 @@ def test_decoding_finds_what_headers_hide(tmp_path: Path) -> None:
     assert describe(dataset).problems == ()
     problems = describe(dataset, decode=True, progress=lambda done, total: seen.append((done, total))).problems
     assert len(problems) == 1 and "1.flac" in problems[0] and seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_reading_everything_finds_nan_in_features(tmp_path: Path) -> None:
+    for number in range(2):
+        rows = np.load(write_features(tmp_path / f"cat/{number}.npy", 5000, 2))
+        rows[4200 * number, 1] = np.nan if number else 0.0
+        np.save(tmp_path / f"cat/{number}.npy", rows)
+    dataset = open_dataset("folder", tmp_path)
+    assert describe(dataset).problems == ()
+    (problem,) = describe(dataset, decode=True).problems
+    assert problem.startswith("cat/1: NaN or infinity in feature row 4200")
 
 
 def test_a_missing_root_is_an_input_error(tmp_path: Path) -> None:

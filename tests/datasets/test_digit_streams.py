@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from dataset_builders import write_sound
 
 from pipelines.datasets import frame_targets, open_dataset
 from pipelines.errors import InputError, UsageError
+from tests.datasets.dataset_builders import write_sound
 
 SPEAKERS = ("ann", "bob", "eve")
 

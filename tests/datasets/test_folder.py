@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from dataset_builders import write_features, write_sound
 
 from pipelines.datasets import Dataset, open_dataset, open_rows
 from pipelines.errors import InputError, UsageError
+from tests.datasets.dataset_builders import write_features, write_sound
 
 
 def write_clips(root: Path, labels: tuple[str, ...] = ("cat", "dog"), count: int = 10) -> None:

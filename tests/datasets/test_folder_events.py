@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dataset_builders import write_features, write_sound
 
 from pipelines.datasets import frame_targets, open_dataset, open_rows
 from pipelines.errors import InputError
+from tests.datasets.dataset_builders import write_features, write_sound
 
 HEADER = "file,start,end,label\n"
 
@@ -70,6 +70,8 @@ def test_splits_and_groups_in_columns(root: Path) -> None:
     dataset = open_dataset("folder", root, fold="bob")
     assert {item.name: item.split for item in dataset.items} == {"a": "train", "talks/b": "validation"}
     assert "columns that are not used: comment" in dataset.problems[0]
+    write_table(root, "file,start,end,label,split\na,1,2,x,train\nb,1,2,y,test\n")
+    assert open_dataset("folder", root).problems == ("labels without a training event: y",)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,7 @@ def test_splits_and_groups_in_columns(root: Path) -> None:
         ("a,1,,x", r"line 2: end must be a number of seconds, not ''"),
         ("a,1,2,", r"line 2: no label"),
         (",1,2,x", r"line 2: no file name"),
+        ("a,1,2,x,y", r"line 2: more fields than the first line has columns"),
         ("c,1,2,x", r"line 2: there is no file 'c' in"),
         ("a,,,", r"there is no event in the table"),
         ("", r"the table has no lines below its header"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from dataset_builders import write_features, write_sound
 
 from pipelines.datasets import Dataset, open_dataset
 from pipelines.datasets.gtzan import GENRES
 from pipelines.errors import InputError, UsageError
+from tests.datasets.dataset_builders import write_features, write_sound
 
 
 def write_clips(folder: Path, suffix: str = ".wav", count: int = 10) -> None:

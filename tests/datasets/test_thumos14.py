@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from dataset_builders import prototype_features, write_features, write_thumos_lstr, write_thumos_oadtr
 
 from pipelines.datasets import Dataset, frame_targets, open_dataset, open_rows
 from pipelines.errors import InputError, UsageError
+from tests.datasets.dataset_builders import prototype_features, write_features, write_thumos_lstr, write_thumos_oadtr
 
 ANET = {"rgb": 6, "flow": 3}  # stands for 2048 + 1024
 AUDIO = {"rgb": 6, "flow": 6, "audio": 8}  # stands for 2048 + 2048 + 4096
@@ -101,6 +103,15 @@ def test_annotations_in_the_archive_and_features_elsewhere(tmp_path: Path) -> No
             archive.write(path, path.name)
             path.unlink()
     bare = open_dataset("thumos14", tmp_path / "root")
+    damaged = bytearray((tmp_path / "root/anno_thumos.zip").read_bytes())
+    damaged[200:210] = bytes(10)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/anno.zip").write_bytes(damaged)
+    with pytest.raises(InputError, match=r"anno\.zip, thumos_\w+_anno\.pickle: (cannot be read|not a pickle)"):
+        open_dataset("thumos14", tmp_path / "broken")
+    (tmp_path / "broken/anno.zip").write_bytes(damaged[:300])
+    with pytest.raises(InputError, match=r"anno\.zip: not a readable zip archive"):
+        open_dataset("thumos14", tmp_path / "broken")
     assert "4 items have neither features nor video" in bare.problems[-1]
     with pytest.raises(InputError, match="neither features nor media; extract features first"):
         open_rows(bare.items[0])
@@ -136,6 +147,29 @@ def test_hostile_and_damaged_pickles(tmp_path: Path, own_cache: Path, monkeypatc
     with pytest.raises(InputError, match="expected a dictionary of videos, not list"):
         open_dataset("thumos14", tmp_path)
     assert not list(own_cache.rglob(".*.part"))
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_thumos_oadtr(tmp_path, ANET)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "file"))
+    with pytest.raises(InputError, match=r"cannot write to the cache folder .*COTRANS_CACHE sets another"):
+        open_dataset("thumos14", tmp_path)
+
+
+def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path: Path, own_cache: Path) -> None:
+    write_thumos_oadtr(tmp_path, {"rgb": 4000})
+    program = (
+        "import resource, sys; from pathlib import Path; from pipelines.datasets import open_dataset\n"
+        "from pipelines.errors import InputError\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try: open_dataset('thumos14', Path(sys.argv[1]))\n"
+        "except InputError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert "cannot write to the cache folder" in done.stdout, done.stderr
+    assert not [path for path in own_cache.rglob("*.npy") if "anet" in str(path)]
+    assert len(open_dataset("thumos14", tmp_path).items) == 4
 
 
 def test_features_and_labels_that_do_not_belong_together(tmp_path: Path) -> None:

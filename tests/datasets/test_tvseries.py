@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dataset_builders import write_features
 
 from pipelines.datasets import frame_targets, open_dataset, open_rows
 from pipelines.errors import InputError, UsageError
+from tests.datasets.dataset_builders import write_features
 
 PROPERTIES = "\t1\t0\t0\t0\t0\t1\t0\t0\t0\t0\t0\t0\tdrinks café"
 PICK, POINT, DRINK = 1, 2, 3
