@@ -50,7 +50,7 @@ class Processes:
     def sum_gradients(self, model: nn.Module, values: Sequence[Tensor]) -> list[float]:
         """Sum the gradients of all processes in place and some numbers on the side, in one exchange."""
         if self.size == 1:
-            return [float(value) for value in values]
+            return [float(value.detach()) for value in values]
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         for parameter in parameters:
             if parameter.grad is None:
@@ -89,6 +89,11 @@ class Processes:
 
 def launched_by_torchrun() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
+def is_main_process() -> bool:
+    """Whether this process writes and shows what all processes do together."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

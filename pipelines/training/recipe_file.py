@@ -92,11 +92,26 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         key, equals, text = setting.partition("=")
         if not equals or "." not in key:
             raise UsageError(f"--set takes SECTION.KEY=VALUE, such as training.epochs=20, not '{setting}'")
-        try:
-            flags[key.strip()] = loads_toml(f"value = {text}", "--set")["value"]
-        except ConfigurationError:
-            flags[key.strip()] = text
+        flags[key.strip()] = _value(text)
     return flags
+
+
+def parse_table(table: str, settings: Sequence[str], flag: str) -> dict[str, Any]:
+    """Flags for the keys of a table from "key=value" texts."""
+    flags: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag} takes KEY=VALUE, not '{setting}'")
+        flags[f"{table}.{key.strip()}"] = _value(text)
+    return flags
+
+
+def _value(text: str) -> Any:
+    try:
+        return loads_toml(f"value = {text}", "value")["value"]
+    except ConfigurationError:
+        return text
 
 
 def merged(*layers: Values) -> Values:
@@ -146,7 +161,8 @@ def recipe_values(recipe: Recipe) -> Values:
     values: Values = {}
     for section, content in asdict(recipe).items():
         if section == "model":
-            content = {**content, **content.pop("changes")}
+            changes = content.pop("changes")
+            content = {**content, **changes}
         values[section] = {key: value for key, value in content.items() if value is not None and value != {}}
     return values
 

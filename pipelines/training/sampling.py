@@ -128,7 +128,8 @@ def sampling_plan(recipe: Recipe, config: ModelConfig, clips: bool) -> SamplingP
         chunk=options.chunk if in_chunks else None,
         stride=options.stride,
         last_only=loss_on == "last",
-        partial_windows=options.partial_windows,
+        # Every token of a clip: most of them stand before the first full window, which is often the whole clip.
+        partial_windows=options.partial_windows or (clips and loss_on == "every"),
         batch_size=options.chunk_batch if in_chunks else options.batch_size,
         steps_per_epoch=options.steps_per_epoch,
     )

@@ -8,13 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import CheckpointError
+from pipelines.errors import CheckpointError, UsageError
+from pipelines.files import write_text
+from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
+from pipelines.training.distributed import is_main_process
 from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.feature_cache import OnItem
 from pipelines.training.recipe import Recipe
+from pipelines.training.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
 from pipelines.training.validation import Scores
+
+SEEDS = "seeds.toml"  # in the folder of several runs: how many
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,38 @@ class SeedsResult:
         return {"folder": str(self.folder), "metrics": table, "runs": [run.to_dict() for run in self.runs]}
 
 
+def train_runs(
+    recipe: Recipe | None,
+    out: Path,
+    count: int = 1,
+    resume: bool = False,
+    device: str = "auto",
+    observer: Observer = nobody,
+    on_item: OnItem | None = None,
+) -> RunResult | SeedsResult:
+    """One run in `out`, or one for each seed in `out/seed-N`. With `resume`, the recipe is the one in `out`."""
+    folder = RunFolder(out)
+    if resume:
+        recipe = folder.recipe()
+        seeds = out / SEEDS
+        if seeds.is_file():
+            count = int(loads_toml(seeds.read_text(encoding="utf-8"), str(seeds))["count"])
+            return train_seeds(recipe, out, count, True, device, observer, on_item)
+        return train(recipe, out, True, device, observer, on_item)
+    if recipe is None:
+        raise UsageError("a run that is not resumed needs a recipe")
+    if count < 1:
+        raise UsageError(f"--seeds must be at least 1, not {count}")
+    if count == 1:
+        return train(recipe, out, False, device, observer, on_item)
+    if is_main_process():
+        if (out / SEEDS).exists():
+            raise UsageError(f"{out} holds runs already: go on with --resume {out}, or choose another --out")
+        write_text(folder.config, recipe_text(recipe))
+        write_text(out / SEEDS, f"count = {count}\n")
+    return train_seeds(recipe, out, count, False, device, observer, on_item)
+
+
 def train_seeds(
     recipe: Recipe,
     out: Path,
@@ -67,11 +105,13 @@ def train_seeds(
         if resume and folder.summary.is_file():
             runs.append(read_result(folder))
             continue
-        observer(Remark(f"seed {seed} ({seed - recipe.training.seed + 1} of {count})"))
+        if is_main_process():
+            observer(Remark(f"seed {seed} ({seed - recipe.training.seed + 1} of {count})"))
         going_on = resume and folder.state.is_file()
         runs.append(train(own, folder.path, going_on, device, observer, on_item))
     result = SeedsResult(out, tuple(runs))
-    RunFolder(out).write_summary(result.to_dict())
+    if is_main_process():
+        RunFolder(out).write_summary(result.to_dict())
     return result
 
 

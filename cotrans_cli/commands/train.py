@@ -1,0 +1,245 @@
+"""`cotrans train`: from a dataset to a checkpoint that every other command takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cotrans_cli.console import note, print_json, print_line
+
+if TYPE_CHECKING:
+    from pipelines.training.recipe import Recipe
+
+EXAMPLES = """
+Examples:
+
+  cotrans train --dataset gtzan --root GTZAN/ --features musicnn --model cotrans-b1 --split fault-filtered
+
+  cotrans train --dataset thumos14 --root THUMOS/ --model cooadtr-b1 --validate-on test
+
+  cotrans train --dataset folder --root MY_SOUNDS/ --features logmel --hop 0.05 --window 64 --learning-rate 1e-3
+
+  cotrans train --recipe my.toml --root DATA/ --seeds 5      a copy of a preset's recipe: --write-recipe my.toml
+
+  cotrans train --resume runs/gtzan-cotrans-b1               go on after Ctrl-C, bit for bit
+
+  torchrun --nproc-per-node 4 -m cotrans_cli train …         several processes, the same result
+"""
+DATA, MODEL, OPTIMISATION, RUN = "Data", "Model", "Optimisation", "Run"
+
+
+def _option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
+
+
+def train(
+    dataset: Annotated[
+        str | None, _option("--dataset", panel=DATA, help="gtzan, thumos14, tvseries, digits or folder.")
+    ] = None,
+    root: Annotated[Path | None, _option("--root", panel=DATA, help="The folder of the dataset.")] = None,
+    split: Annotated[str | None, _option("--split", panel=DATA, help="gtzan: random or fault-filtered.")] = None,
+    validation: Annotated[
+        float | None, _option("--validation", panel=DATA, help="Share of the items to validate on.")
+    ] = None,
+    fold: Annotated[
+        str | None, _option("--fold", panel=DATA, help="Group (fold, speaker) to validate on, kept out of training.")
+    ] = None,
+    validate_on: Annotated[
+        str | None, _option("--validate-on", panel=DATA, help="Split that best is chosen on: validation or test.")
+    ] = None,
+    data: Annotated[
+        list[str] | None, _option("--data", panel=DATA, metavar="KEY=VALUE", help="Any other option of the dataset.")
+    ] = None,
+    features: Annotated[
+        str | None,
+        _option("--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media; run once, then cached."),
+    ] = None,
+    hop: Annotated[float | None, _option("--hop", panel=DATA, help="Seconds between feature rows.")] = None,
+    feature_option: Annotated[
+        list[str] | None,
+        _option("--feature-option", panel=DATA, metavar="KEY=VALUE", help="Option of an extractor (output=tags)."),
+    ] = None,
+    feature_dir: Annotated[
+        Path | None, _option("--feature-dir", panel=DATA, help="Folder of feature files that exist.")
+    ] = None,
+    cache: Annotated[Path | None, _option("--cache", panel=DATA, help="Where extracted features are kept.")] = None,
+    finetune_extractor: Annotated[
+        bool | None,
+        typer.Option(
+            "--finetune-extractor/--no-finetune-extractor",
+            help="First fine-tune the feature network on single windows (the paper's audio stage 1).",
+            rich_help_panel=DATA,
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        _option("--model", panel=MODEL, metavar="PRESET", help="cotrans-b1 (default), trans-b1, cooadtr-b1, deep, …"),
+    ] = None,
+    window: Annotated[int | None, _option("--window", panel=MODEL, help="n, tokens that an output has seen.")] = None,
+    positional: Annotated[str | None, _option("--positional", panel=MODEL, help="none, static or recycling.")] = None,
+    encoding: Annotated[str | None, _option("--encoding", panel=MODEL, help="learned or cyclic.")] = None,
+    positions: Annotated[
+        int | None, _option("--positions", panel=MODEL, help="Entries of the positional table (n or 2n − 1).")
+    ] = None,
+    class_token: Annotated[
+        int | None, _option("--class-token", panel=MODEL, help="Block that a class token enters at.")
+    ] = None,
+    dropout: Annotated[float | None, _option("--dropout", panel=MODEL, help="In training.")] = None,
+    init: Annotated[
+        Path | None, _option("--init", panel=MODEL, help="Checkpoint to start from, such as a converted one.")
+    ] = None,
+    recipe: Annotated[
+        str | None, _option("--recipe", panel=OPTIMISATION, metavar="FILE|NAME", help="Recipe; flags win over it.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        _option("--set", "-s", panel=OPTIMISATION, metavar="SECTION.KEY=VALUE", help="Any key of a recipe."),
+    ] = None,
+    epochs: Annotated[int | None, _option("--epochs", panel=OPTIMISATION, help="Passes over the data.")] = None,
+    batch_size: Annotated[
+        int | None, _option("--batch-size", panel=OPTIMISATION, help="Clips or windows in a step.")
+    ] = None,
+    learning_rate: Annotated[
+        float | None, _option("--learning-rate", panel=OPTIMISATION, help="Before the schedule.")
+    ] = None,
+    weight_decay: Annotated[
+        float | None, _option("--weight-decay", panel=OPTIMISATION, help="Of the optimiser.")
+    ] = None,
+    sampling: Annotated[
+        str | None,
+        _option("--sampling", panel=OPTIMISATION, help="chunk: one banded pass trains every window in it; window."),
+    ] = None,
+    loss_on: Annotated[
+        str | None, _option("--loss-on", panel=OPTIMISATION, help="Clips: the last token or every token.")
+    ] = None,
+    seed: Annotated[int | None, _option("--seed", panel=RUN, help="Of all random numbers.")] = None,
+    seeds: Annotated[
+        int, _option("--seeds", panel=RUN, help="Runs with that many seeds: mean ± standard deviation.")
+    ] = 1,
+    out: Annotated[
+        Path | None, _option("--out", panel=RUN, help="Folder of the run (default: runs/DATASET-MODEL).")
+    ] = None,
+    resume: Annotated[
+        Path | None, _option("--resume", panel=RUN, metavar="DIR", help="Go on with an interrupted run.")
+    ] = None,
+    device: Annotated[str, _option("--device", panel=RUN, help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int | None, _option("--threads", panel=RUN, help="Of the processor.")] = None,
+    write_recipe: Annotated[
+        Path | None,
+        _option("--write-recipe", panel=RUN, metavar="FILE", help="Write the recipe, all keys (-: stdout), and stop."),
+    ] = None,
+    json: Annotated[bool, _option("--json", panel=RUN, help="Print the result as JSON.")] = False,
+    quiet: Annotated[bool, _option("--quiet", "-q", panel=RUN, help="No progress, only the result.")] = False,
+) -> None:
+    """Train a model on a dataset: presets with the paper's recipes, chunk training, resumable runs."""
+    flags = {
+        "data.dataset": dataset,
+        "data.root": _text(root),
+        "data.validate_on": validate_on,
+        "data.options.split": split,
+        "data.options.validation": validation,
+        "data.options.fold": fold,
+        "features.names": features,
+        "features.hop": hop,
+        "features.directory": _text(feature_dir),
+        "features.cache": _text(cache),
+        "features.finetune": finetune_extractor,
+        "model.preset": model,
+        "model.window": window,
+        "model.positional": positional,
+        "model.encoding": encoding,
+        "model.positions": positions,
+        "model.class_token_block": class_token,
+        "model.dropout": dropout,
+        "model.init": _text(init),
+        "training.epochs": epochs,
+        "training.batch_size": batch_size,
+        "training.sampling": sampling,
+        "training.loss_on": loss_on,
+        "training.seed": seed,
+        "optimizer.learning_rate": learning_rate,
+        "optimizer.weight_decay": weight_decay,
+    }
+    from pipelines.errors import UsageError
+    from pipelines.training.recipe_file import build_recipe, parse_settings, parse_table, recipe_text
+
+    flags |= parse_table("data.options", data or [], "--data")
+    flags |= parse_table("features.options", feature_option or [], "--feature-option")
+    flags |= parse_settings(set_ or [])
+    given = {key: value for key, value in flags.items() if value is not None}
+    if resume is not None:
+        if given or recipe is not None or out is not None:
+            raise UsageError(
+                "--resume goes on with the recipe in its folder: no other option of the recipe goes with it"
+            )
+        _run(None, resume, True, seeds, device, threads, json, quiet)
+        return
+    chosen = build_recipe(recipe, given)
+    if write_recipe is not None:
+        _write_recipe(write_recipe, recipe_text(chosen))
+        return
+    _run(chosen, out or _free_folder(chosen), False, seeds, device, threads, json, quiet)
+
+
+def _run(
+    recipe: Recipe | None,
+    out: Path,
+    resume: bool,
+    seeds: int,
+    device: str,
+    threads: int | None,
+    json: bool,
+    quiet: bool,
+) -> None:
+    import torch
+
+    from cotrans_cli.training_progress import print_result, print_seeds, training_progress
+    from pipelines.training.distributed import is_main_process
+    from pipelines.training.loop import TrainingInterrupted
+    from pipelines.training.seeds import SeedsResult, train_runs
+
+    if threads is not None:
+        torch.set_num_threads(max(1, threads))
+    try:
+        with training_progress(quiet) as progress:
+            result = train_runs(recipe, out, seeds, resume, device, progress, progress.on_item)
+    except TrainingInterrupted as stop:
+        if is_main_process():
+            note(f"{stop}; everything is saved: cotrans train --resume {out}")
+        raise
+    if not is_main_process():
+        return
+    if json:
+        print_json(result.to_dict())
+    elif isinstance(result, SeedsResult):
+        print_seeds(result)
+    else:
+        print_result(result)
+
+
+def _write_recipe(path: Path, text: str) -> None:
+    from pipelines.files import write_text
+
+    if str(path) == "-":
+        print_line(text.rstrip())
+    else:
+        write_text(path, text)
+        note(f"wrote {path}: change it and run cotrans train --recipe {path}")
+
+
+def _free_folder(recipe: Recipe) -> Path:
+    """runs/DATASET-MODEL, with a number where that is taken."""
+    base = Path("runs") / f"{recipe.data.dataset or 'run'}-{recipe.model.preset}"
+    number = 1
+    folder = base
+    while folder.exists():
+        number += 1
+        folder = base.with_name(f"{base.name}-{number}")
+    return folder
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)

@@ -1,0 +1,158 @@
+"""Chunk training has the gradient of window sampling; losses are what they are said to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.training.batching import Batch, BatchLoader
+from pipelines.training.losses import frame_losses
+from pipelines.training.objective import Objective
+from pipelines.training.recipe import AugmentationOptions
+from pipelines.training.sampling import Sample
+from tests.training.training_problems import CLASSES, WINDOW, stream_data, tiny_config
+
+
+def loader(**changes: object) -> BatchLoader:
+    values = {
+        "recordings": stream_data().train,
+        "statistics": None,
+        "standardize": False,
+        "augmentation": AugmentationOptions(),
+        "positions": 2 * WINDOW - 1,
+        "lag": 0,
+        "queries": 0,
+    }
+    return BatchLoader(**{**values, **changes})
+
+
+def gradients(model: ContinualTransformer, mode: str, batch: Batch, total: torch.Tensor) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    Objective(mode, "cross-entropy", label_smoothing=0.1).loss_of(model, batch, total).backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"encoding": "cyclic", "norm": "pre", "activation": "gelu"},
+        {"positions": WINDOW},
+        {"class_token_block": 1},
+        {"positional": "none"},
+        {"lag": 3},
+    ],
+)
+@pytest.mark.parametrize("partial", [False, True])
+def test_chunk_gradient_is_window_gradient(changes: dict, partial: bool) -> None:
+    """Every window in two chunks of different lengths, at recycling starts that fit."""
+    torch.manual_seed(0)
+    config = tiny_config(**changes)
+    model = ContinualTransformer(config).double()
+    make = loader(lag=config.lag, positions=config.position_count if config.positional == "recycling" else 0)
+    chunks = [Sample(0, 0, 40, 0 if partial else WINDOW - 1), Sample(1, 6, 30, 6 + WINDOW - 1)]
+    batch = _double(make.load(chunks, epoch=0, step=0))
+    windows = []
+    for row, chunk in enumerate(chunks):
+        for last in range(chunk.first, chunk.end):
+            begin = max(chunk.begin, last + 1 - WINDOW)
+            windows.append(
+                (Sample(chunk.recording, begin, last + 1, last), int(batch.start[row]) + begin - chunk.begin)
+            )
+    single = _double(make.load([sample for sample, _ in windows], epoch=0, step=0))
+    single = replace(single, start=torch.tensor([start for _, start in windows]))
+
+    objective = Objective("chunk", "cross-entropy")
+    total = objective.weights(batch)
+    assert torch.equal(total, objective.weights(single))
+    by_chunk = gradients(model, "chunk", batch, total)
+    by_window = gradients(model, "window", single, total)
+    for name, gradient in by_chunk.items():
+        torch.testing.assert_close(gradient, by_window[name], rtol=1e-9, atol=1e-12, msg=name)
+    assert max(float(gradient.abs().max()) for gradient in by_chunk.values()) > 1e-3
+
+
+def test_a_batch_is_the_sum_of_its_parts() -> None:
+    """What a process of a distributed run computes adds up: same weights, shares of the same loss."""
+    torch.manual_seed(0)
+    model = ContinualTransformer(tiny_config()).double()
+    make = loader()
+    samples = [Sample(0, 0, 40, 7), Sample(1, 0, 30, 7), Sample(2, 5, 33, 12)]
+    objective = Objective("chunk", "cross-entropy")
+    whole = _double(make.load(samples, 1, 4))
+    parts = [_double(make.load(samples, 1, 4, part)) for part in ([0, 2], [1])]
+    total = objective.weights(whole)
+    expected = gradients(model, "chunk", whole, total)
+    shares = [gradients(model, "chunk", part, total) for part in parts]
+    for name, gradient in expected.items():
+        torch.testing.assert_close(gradient, shares[0][name] + shares[1][name], rtol=1e-9, atol=1e-12)
+
+
+def test_ambiguous_frames_have_no_gradient() -> None:
+    recording = stream_data().train[0]
+    valid = np.ones(len(recording), dtype=bool)
+    valid[20:30] = False
+    targets = recording.targets.copy()
+    samples = [Sample(0, 0, 40, 7)]
+    torch.manual_seed(0)
+    model = ContinualTransformer(tiny_config()).double()
+    results = []
+    for wrong in (False, True):
+        changed = targets.copy()
+        if wrong:
+            changed[20:30] = 1.0
+        make = loader(recordings=[replace(recording, targets=changed, valid=valid)])
+        batch = _double(make.load(samples, 0, 0))
+        assert int(batch.weight.sum()) == 33 - 10
+        results.append(gradients(model, "chunk", batch, Objective("chunk", "cross-entropy").weights(batch)))
+    for name in results[0]:
+        assert torch.equal(results[0][name], results[1][name])
+
+
+def test_anticipation_is_half_of_the_coming_frames() -> None:
+    torch.manual_seed(0)
+    sizes = {"decoder_blocks": 1, "decoder_queries": 3, "decoder_heads": 2, "decoder_feed_forward": 16}
+    model = ContinualTransformer(tiny_config(blocks=2, positional="static", **sizes))
+    make = loader(queries=3, positions=0)
+    length = len(make.recordings[0])
+    samples = [Sample(0, 0, 8, 7), Sample(0, length - 9, length - 1, length - 2)]  # the second ends before the last
+    batch = make.load(samples, 0, 0)
+    assert batch.future_weight.tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert torch.equal(batch.future[0], torch.from_numpy(make.recordings[0].targets[8:11]))
+    objective = Objective("window", "cross-entropy", anticipation=0.5)
+    logits, coming = model.predict(batch.tokens, batch.start)
+    main = F.cross_entropy(logits, batch.targets[:, -1])
+    kept = batch.future_weight.bool()
+    anticipated = F.cross_entropy(coming[kept], batch.future[kept])
+    loss = objective.loss_of(model, batch, objective.weights(batch))
+    torch.testing.assert_close(loss, main + 0.5 * anticipated)
+
+
+def test_losses_are_those_of_torch() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(20, CLASSES, generator=generator)
+    index = torch.randint(CLASSES, (20,), generator=generator)
+    targets = F.one_hot(index, CLASSES).float()
+    torch.testing.assert_close(
+        frame_losses(logits, targets, "cross-entropy", 0.1),
+        F.cross_entropy(logits, index, reduction="none", label_smoothing=0.1),
+    )
+    torch.testing.assert_close(
+        frame_losses(logits, targets, "binary"),
+        F.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(dim=1),
+    )
+    two = targets.clone()
+    two[:, 0] = two[:, 1] = 1
+    two[:, 2:] = 0
+    torch.testing.assert_close(
+        frame_losses(logits, two, "cross-entropy"), -torch.log_softmax(logits, 1)[:, :2].mean(dim=1)
+    )
+
+
+def _double(batch: Batch) -> Batch:
+    return replace(batch, tokens=batch.tokens.double(), targets=batch.targets.double(), weight=batch.weight.double())
