@@ -9,18 +9,16 @@ tricked into calling.
 from __future__ import annotations
 
 import pickletools
-import zipfile
-import zlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.bounded_file import BoundedFile, UnreadableError, opened
 from pipelines.errors import CotransError, InputError
 from pipelines.pickled_globals import KNOWN_GLOBALS, Pending, RefusedError, build, call, make
 
@@ -44,11 +42,11 @@ def load_pickle(
     """
     label = name or (str(source) if isinstance(source, Path) else "the pickle")
     try:
-        with _opened(source) as file:
-            return _Machine(_Bounded(file), keep).run()
+        with opened(source) as file:
+            return _Machine(BoundedFile(file), keep).run()
     except RefusedError as refusal:
         raise error(f"{label}: refused: the pickle asks for {refusal}; {READS}") from None
-    except _UnreadableError as problem:
+    except UnreadableError as problem:
         raise error(f"{label}: cannot be read: {problem}") from problem
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, EOFError, OverflowError) as problem:
         # What a stack machine meets in a damaged program: missing operands, bad text, wrong types, no end.
@@ -60,57 +58,6 @@ def load_pickle(
 def _reason(problem: BaseException) -> str:
     text = " ".join(str(problem).split()) or type(problem).__name__
     return text if len(text) <= 120 else text[:117] + "..."
-
-
-class _UnreadableError(Exception):
-    """The file could not be opened or read; errors of `keep` (a full disk) are the caller's and pass through."""
-
-
-T = TypeVar("T")
-
-
-def _readable(read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except OSError as problem:
-        raise _UnreadableError(problem.strerror or str(problem)) from problem
-    except (zipfile.BadZipFile, zlib.error) as problem:
-        raise _UnreadableError(f"the archive is damaged ({problem})") from problem
-
-
-def _opened(source: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
-    """A path opened, or a file as it is, which stays open."""
-    return _readable(lambda: source.open("rb")) if isinstance(source, Path) else nullcontext(source)
-
-
-class _Bounded:
-    """A binary file whose `read` allocates little more than is there: a damaged length may say anything."""
-
-    BLOCK = 1 << 26  # bytes at a time: a false length costs at most one block
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        if size <= self.BLOCK:
-            return self._piece(size)
-        pieces = []
-        while size > 0:
-            piece = self._piece(min(size, self.BLOCK))
-            if not piece:
-                break
-            pieces.append(piece)
-            size -= len(piece)
-        return b"".join(pieces)
-
-    def readline(self) -> bytes:
-        return _readable(lambda: self._file.readline(self.BLOCK))
-
-    def _piece(self, size: int) -> bytes:
-        return _readable(lambda: self._file.read(size))
-
-    def tell(self) -> int:
-        return self._file.tell()
 
 
 class _Mark:
@@ -151,7 +98,7 @@ _REFUSED_INSTRUCTIONS = {
 class _Machine:
     """The stack machine: one method for each group of instructions."""
 
-    def __init__(self, file: _Bounded, keep: Callable[[Array], Array] | None) -> None:
+    def __init__(self, file: BoundedFile, keep: Callable[[Array], Array] | None) -> None:
         self.file = file
         self.keep = keep
         self.stack: list[Any] = []
