@@ -15,7 +15,7 @@ POOLS = (((4, 1), (2, 2)), ((2, 2), (2, 2)), ((2, 2), (2, 2)), ((2, 2), (2, 2)),
 POOLED_STEPS = 2  # time steps that are left after the last pooling; one band is left
 NORM_EPSILON = 1e-3  # TensorFlow's default
 
-# A channel can go when an input of size 1 moves nothing in the next layer by more than this, which is below the
+# A channel can go when an input of size 1 moves nothing in the next layer by more than this, which is about the
 # rounding of float32. Weight decay has emptied many channels like that.
 DEAD_INFLUENCE = 1e-6
 
