@@ -28,6 +28,7 @@ from pipelines.features.media import AudioBlock, DamagedMediaError, MediaReader,
 from pipelines.features.npy_writer import Dtype
 from pipelines.features.sources import Recording
 from pipelines.features.spec import FeatureSpec
+from pipelines.features.spec_difference import spec_difference
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.file_lock import LockBusyError, file_lock
 
@@ -197,29 +198,12 @@ def _existing(
         difference = f"have the layout {manifest.layout}, not {target.layout}"
     elif manifest.dtype != target.dtype:
         difference = f"are {manifest.dtype}, not {target.dtype}"
-    difference = difference or _difference(manifest.spec, spec)
+    difference = difference or spec_difference(manifest.spec, spec)
     if difference:
         where = files.rows[0].path
         message = f"the features in {where} {difference}: --force writes them again, another --out keeps them"
         return _outcome(recording, "conflict", message=message)
     return _described(recording, manifest, "skipped")
-
-
-def _difference(old: FeatureSpec, new: FeatureSpec) -> str | None:
-    """What sets two specifications apart, in words."""
-    for what, before, now in (
-        ("features", old.name, new.name),
-        ("a hop of", old.hop, new.hop),
-        ("alignment", old.align, new.align),
-    ):
-        if before != now:
-            return f"have {what} {before}, not {now}"
-    for part, wanted in zip(old.parts, new.parts, strict=True):
-        if part.weights != wanted.weights:
-            return f"come from other weights of {wanted.name}"
-        if part != wanted:
-            return f"come from other options of {wanted.name} ({dict(part.options)}, not {dict(wanted.options)})"
-    return None
 
 
 def _described(recording: Recording, manifest: Manifest, status: Status) -> Outcome:

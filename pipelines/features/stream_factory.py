@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import InputError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
 from pipelines.features.audio import AUDIO_EXTRACTORS, audio_options, build_audio_extractor, needs_weights
 from pipelines.features.extractor import AudioExtractor, VideoExtractor
 from pipelines.features.joint import FeatureStream
 from pipelines.features.media import probe
+from pipelines.features.onnx import build_onnx_extractor, is_onnx, onnx_options
 from pipelines.features.spec import Align, FeatureSpec, Option
+from pipelines.features.spec_difference import spec_difference
 from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
 from pipelines.features.weight_store import WeightStore
 
@@ -53,7 +55,13 @@ class StreamOptions:
 
     @property
     def names(self) -> list[str]:
-        return [name.strip() for name in self.features.split("+")]
+        names: list[str] = []
+        for name in map(str.strip, self.features.split("+")):
+            if names and is_onnx(names[-1]) and not names[-1].endswith(".onnx"):
+                names[-1] += f"+{name}"  # the plus was part of a file name
+            else:
+                names.append(name)
+        return names
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -71,6 +79,37 @@ class StreamFactory:
         self.options = options
         self._store = store or WeightStore()
         self._built: tuple[float, list[AudioExtractor | VideoExtractor]] | None = None  # for one hop
+
+    @classmethod
+    def for_spec(
+        cls,
+        spec: FeatureSpec,
+        weights: tuple[str, ...] = (),
+        device: str = "auto",
+        store: WeightStore | None = None,
+    ) -> StreamFactory:
+        """A factory whose streams are exactly those of a specification, out of a checkpoint or a feature file.
+
+        The weights are found by their checksum; others can be given as files, and must have that checksum.
+        """
+        store = store or WeightStore()
+        options = {f"{part.name}.{key}": value for part in spec.parts for key, value in part.options.items()}
+        random = any(part.weights == "random" for part in spec.parts)
+        if not random:
+            weights += tuple(_known_weights(spec, store, weights))
+        chosen = StreamOptions(
+            spec.name,
+            spec.hop,
+            align=spec.align,
+            options=options,
+            weights=weights,
+            random_weights=random,
+            device=device,
+        )
+        factory = cls(chosen, store)
+        if difference := spec_difference(factory.prototype().spec, spec):
+            raise CheckpointError(f"the features that can be computed here {difference}, as the model needs them")
+        return factory
 
     def tag_of(self, sha256: str) -> str | None:
         """The short name of what weights were trained on."""
@@ -111,6 +150,8 @@ class StreamFactory:
 
     def _build(self, name: str, hop: float) -> AudioExtractor | VideoExtractor:
         options = self._options_of[name]
+        if is_onnx(name):
+            return build_onnx_extractor(name, hop, options, self.options.align)
         weights = None if self.options.random_weights else self._weights_of(name)
         if name in AUDIO_EXTRACTORS:
             random = self.options.random_weights and needs_weights(name)
@@ -142,7 +183,9 @@ class StreamFactory:
     def _given_weights(self) -> dict[str, str]:
         """Extractor to file or name, from "NAME=FILE" and "FILE"."""
         names = self.options.names
-        takers = [name for name in names if name not in AUDIO_EXTRACTORS or needs_weights(name)]
+        takers = [
+            name for name in names if name in VIDEO_EXTRACTORS or (name in AUDIO_EXTRACTORS and needs_weights(name))
+        ]
         given: dict[str, str] = {}
         for text in self.options.weights:
             name, equals, value = text.partition("=")
@@ -150,6 +193,8 @@ class StreamFactory:
                 if len(takers) != 1:
                     raise UsageError(f"--weights {text}: say for which of {', '.join(names)}, as in NAME={text}")
                 name, value = takers[0], text
+            if name not in takers:
+                raise UsageError(f"--weights {text}: {name} takes no weight file")
             if name in given:
                 raise UsageError(f"--weights names the weights of {name} twice")
             given[name] = value
@@ -182,9 +227,28 @@ def _fresh(extractor: AudioExtractor | VideoExtractor) -> AudioExtractor | Video
     return copy.deepcopy(extractor) if extractor.spec.kind == "audio" else extractor
 
 
+def _known_weights(spec: FeatureSpec, store: WeightStore, given: tuple[str, ...]) -> Iterator[str]:
+    """ "NAME=WEIGHTS" for the parts whose weights are not given, and which the registry knows by their checksum."""
+    names = {part.name for part in spec.parts}
+    owners = {text.partition("=")[0] for text in given}
+    if not owners <= names:
+        return  # a file without a name is for the only part that takes one
+    for part in (part for part in spec.parts if part.name not in owners):
+        entry = store.by_checksum(part.weights) if part.weights else None
+        if entry is not None and not entry.shipped:
+            yield f"{part.name}={entry.name}"
+        elif entry is None and part.weights and not is_onnx(part.name):
+            raise MissingDependencyError(
+                f"the weights of {part.name} with checksum {part.weights[:8]} are not in `cotrans weights list`: "
+                f"give the file with --weights {part.name}=FILE"
+            )
+
+
 def _known_options(name: str) -> dict[str, Option]:
+    if is_onnx(name):
+        return onnx_options(name)
     if name not in EXTRACTORS:
-        raise UsageError(f"there is no extractor '{name}': choose from {', '.join(EXTRACTORS)}")
+        raise UsageError(f"there is no extractor '{name}': choose from {', '.join(EXTRACTORS)}, onnx:FILE")
     return audio_options(name) if name in AUDIO_EXTRACTORS else video_options(name)
 
 

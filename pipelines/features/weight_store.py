@@ -157,7 +157,12 @@ class WeightStore:
 
     def tag(self, sha256: str) -> str | None:
         """The short name of what the weights with this checksum were trained on, where the registry knows."""
-        return next((e.tag for e in self.registry.values() if sha256.startswith(e.sha256)), None)
+        entry = self.by_checksum(sha256)
+        return entry.tag if entry else None
+
+    def by_checksum(self, sha256: str) -> WeightEntry | None:
+        """The entry whose file has this checksum."""
+        return next((e for e in self.registry.values() if sha256.startswith(e.sha256)), None)
 
     def _known(self, name: str) -> WeightEntry:
         if name not in self.registry:

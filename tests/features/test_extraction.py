@@ -7,17 +7,19 @@ import pickle
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
-from made_recordings import sound, write_sound, write_video
 
-from pipelines.errors import MissingDependencyError, UsageError
+from pipelines.errors import CotransError, MissingDependencyError, UsageError
 from pipelines.features.extraction import ExtractionOptions, Progress, Summary, extract
 from pipelines.features.feature_files import read_features
+from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory, StreamOptions, parse_options
+from tests.features.made_recordings import sound, write_sound, write_video
 
 ROOT = Path(__file__).parents[2]
 LOGMEL = ExtractionOptions(StreamOptions("logmel"))
@@ -182,6 +184,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from pipelines.features.extraction import extract, ExtractionOptions
+from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamOptions
 def die(progress):
     if progress.recordings_done >= 2 and progress.media_seconds > 7:  # in the middle of a recording
@@ -340,6 +343,7 @@ import resource, signal, sys
 from pathlib import Path
 from pipelines.errors import CotransError
 from pipelines.features.extraction import extract, ExtractionOptions
+from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamOptions
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
@@ -358,6 +362,7 @@ MEASURED = """
 import resource, sys
 from pathlib import Path
 from pipelines.features.extraction import extract, ExtractionOptions
+from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamOptions
 options = StreamOptions("logmel", hop=0.5, options={"sample_rate": 8000})
 summary = extract([sys.argv[1]], Path(sys.argv[2]), ExtractionOptions(options))
@@ -428,6 +433,52 @@ def test_options_and_weights_reach_their_extractor(tmp_path: Path) -> None:
             parse_options([text])
     with pytest.raises(UsageError, match="twice"):
         parse_options(["a=1", "a=2"])
+
+
+def test_a_specification_gives_back_its_streams(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in a feature file or a checkpoint is enough to compute the same rows again."""
+    path = write_video(tmp_path / "v.mp4", 1.0)
+    text = ["n_mels=8", "mobilenet_v2.frame=last", "network=msd+mtt"]
+    chosen = options("mobilenet_v2+musicnn+logmel", options=parse_options(text), random_weights=True, fps=5)
+    for changed in (chosen, options("musicnn", weights=("musicnn-mtt",), options={"network": "mtt"})):
+        extract([str(path)], tmp_path / changed.streams.features, changed)
+        read = read_features(tmp_path / changed.streams.features / "v.npy")
+        assert read.spec is not None
+        again = StreamFactory.for_spec(FeatureSpec.from_dict(read.spec.to_dict()))
+        assert again.prototype().spec == read.spec
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+    part = read.spec.parts[0]
+    for weights, given, said in (
+        ("ab" * 32, (), "give the file with --weights musicnn=FILE"),
+        ("ab" * 32, ("musicnn-mtt",), "come from other weights of musicnn"),
+    ):
+        spec = FeatureSpec((replace(part, weights=weights),), 0.25)
+        with pytest.raises(CotransError, match=said):
+            StreamFactory.for_spec(spec, given)
+    kinetics = StreamFactory(StreamOptions("resnet50", random_weights=True)).prototype().spec.parts[0]
+    with pytest.raises(MissingDependencyError, match="cotrans weights get tsn-resnet50-kinetics400"):
+        StreamFactory.for_spec(FeatureSpec((replace(kinetics, weights="2692d16c" * 8),), 0.25))
+
+
+def test_an_onnx_network(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)],
+        "means",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 32, 32])],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 3])],
+        [onnx.helper.make_tensor("axes", onnx.TensorProto.INT64, [2], [2, 3])],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, tmp_path / "means+colour.onnx")
+    path = write_video(tmp_path / "v.mp4", 1.0)
+    features = f"onnx:{tmp_path}/means+colour.onnx+logmel"
+    summary = extract([str(path)], tmp_path / "out", options(features, layout="lstr", options={"scale": "unit"}))
+    assert summary.ok and summary.width == 3 + 192
+    rows = np.load(tmp_path / "out/rgb_means+colour/v.npy")
+    assert rows.shape == (4, 3)
+    assert ((rows > 0.3) & (rows < 0.7)).all()  # means of a random picture
 
 
 def test_names_that_would_share_a_file_are_refused(tmp_path: Path) -> None:
