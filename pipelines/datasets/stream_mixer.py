@@ -94,10 +94,11 @@ def _pause(generator: np.random.Generator) -> Samples:
 
 def _coloured_noise(length: int, generator: np.random.Generator) -> Samples:
     """Noise with a root mean square of 1, of a random colour between white (power as f⁰) and brown (as 1/f²)."""
-    spectrum = np.fft.rfft(generator.standard_normal(length))
-    frequencies = np.fft.rfftfreq(length, 1 / SAMPLE_RATE)
+    size = 1 << (length - 1).bit_length()  # transforms of other lengths, primes above all, are slow
+    spectrum = np.fft.rfft(generator.standard_normal(size))
+    frequencies = np.fft.rfftfreq(size, 1 / SAMPLE_RATE)
     spectrum *= np.maximum(frequencies, 50.0) ** (-generator.uniform(0.0, 2.0) / 2)
-    noise = np.fft.irfft(spectrum, length)
+    noise = np.fft.irfft(spectrum, size)[:length]
     return np.asarray(noise / np.sqrt(np.mean(noise**2)), dtype=np.float32)
 
 
