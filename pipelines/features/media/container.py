@@ -108,10 +108,24 @@ def _default(streams: list[Any]) -> Any | None:
     return next(iter(marked or streams), None)
 
 
+def stream_end(stream: Any) -> float | None:
+    """The timestamp at which a stream ends, in seconds, as its header states it."""
+    if not (stream.duration and stream.time_base):
+        return _tagged_end(stream)
+    start = stream.start_time if stream.start_time is not None else 0
+    return float((start + stream.duration) * stream.time_base)
+
+
 def stream_duration(stream: Any) -> float | None:
-    """Seconds; Matroska states them in a tag, e.g. `00:00:02.023000000`."""
+    """Seconds."""
     if stream.duration and stream.time_base:
         return float(stream.duration * stream.time_base)
+    end = _tagged_end(stream)
+    return end - float((stream.start_time or 0) * stream.time_base) if end is not None else None
+
+
+def _tagged_end(stream: Any) -> float | None:
+    """Matroska states the end of a stream in a tag, e.g. `00:00:02.023000000`."""
     hours, _, rest = stream.metadata.get("DURATION", "").partition(":")
     minutes, _, seconds = rest.partition(":")
     try:

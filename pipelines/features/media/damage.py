@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipelines.features.media.container import stream_duration
+from pipelines.features.media.container import stream_end
 
 # Containers in which the recorder states the length. Elsewhere ffmpeg estimates it from the file's size.
 STATED_LENGTH = frozenset({"mov", "mp4", "matroska", "webm", "flac", "asf", "flv"})
@@ -32,9 +32,7 @@ def missing_seconds(container: Any, ends: dict[Any, float], origin: float) -> fl
         return 0.0
     missing = 0.0
     for stream, end in ends.items():
-        duration = stream_duration(stream)
-        if duration is None:
-            continue
-        begin = float(stream.start_time * stream.time_base) - origin if stream.start_time is not None else 0.0
-        missing = max(missing, begin + duration - end)
+        stated = stream_end(stream)
+        if stated is not None:
+            missing = max(missing, stated - origin - end)
     return missing if missing > SHORT_BY else 0.0

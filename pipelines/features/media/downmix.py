@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 CENTRE = 2**0.5  # −3 dB into the left and into the right
 SURROUND = 0.5**0.5
 CHANNEL_WEIGHTS = {"FL": 1.0, "FR": 1.0, "FC": CENTRE, "LFE": 0.0, "LFE2": 0.0}
+# What six and eight channels mean where the file does not say (Matroska): 5.1 and 7.1.
+USUAL_ORDER = {
+    6: ["FL", "FR", "FC", "LFE", "BL", "BR"],
+    8: ["FL", "FR", "FC", "LFE", "BL", "BR", "SL", "SR"],
+}
 FULL_SCALE = {"uint8": 2.0**7, "int16": 2.0**15, "int32": 2.0**31, "int64": 2.0**63}
 
 
 def mix_weights(channels: list[str]) -> NDArray[np.float32]:
-    """(channels,) weights of the mono mix for ffmpeg's channel names; unnamed channels count the same."""
-    known = len(set(channels)) == len(channels) and any(name in CHANNEL_WEIGHTS for name in channels)
-    weights = [CHANNEL_WEIGHTS.get(name, SURROUND) if known else 1.0 for name in channels]
+    """(channels,) weights of the mono mix for ffmpeg's channel names; channels of unknown place count the same."""
+    if not any(name in CHANNEL_WEIGHTS for name in channels):
+        channels = USUAL_ORDER.get(len(channels), ["FL"] * len(channels))
+    weights = [CHANNEL_WEIGHTS.get(name, SURROUND) for name in channels]
     if sum(weights) == 0:  # a lone low-frequency channel is still the recording
         weights = [1.0] * len(channels)
     return np.asarray(weights, np.float32) / np.float32(sum(weights))
