@@ -30,7 +30,7 @@ OBTAIN = (
 )
 NAME = re.compile(r"(\d)_([^_]+)_(\d+)")
 CLASS_NAMES = ("background", *map(str, range(10)))
-VERSION = 2  # of the mixing: another number makes other streams
+VERSION = 3  # of the mixing: another number makes other streams
 
 
 @dataclass(frozen=True)

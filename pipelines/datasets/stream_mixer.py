@@ -19,6 +19,7 @@ BURST_CHANCE = 0.3  # of a pause with a burst of noise in it: loudness alone mus
 BURST = (0.05, 0.25)  # seconds
 BURST_LEVEL = (0.01, 0.08)  # root mean square
 MEAN_LEVEL = 0.06
+PEAK = 0.98  # the largest sample of a stream
 FADE = 0.005  # seconds at both ends of a recording and a burst: no clicks
 
 
@@ -79,7 +80,10 @@ def mix_stream(
     speech = np.concatenate(pieces)
     decibels = generator.uniform(*NOISE)
     noise = _coloured_noise(len(speech), generator) * np.float32(MEAN_LEVEL * 10 ** (-decibels / 20))
-    return np.asarray(speech + noise, dtype=np.float32), events
+    mixed = speech + noise
+    # A stream that would clip becomes softer as a whole.
+    mixed *= np.float32(min(1.0, PEAK / float(np.abs(mixed).max())))
+    return np.asarray(mixed, dtype=np.float32), events
 
 
 def _pause(generator: np.random.Generator) -> Samples:

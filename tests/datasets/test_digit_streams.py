@@ -35,6 +35,7 @@ def test_every_recording_is_used_once_and_labelled_where_it_is(root: Path) -> No
         assert item.media is not None and item.segments is not None
         samples, rate = soundfile.read(item.media)
         assert item.duration == pytest.approx(len(samples) / rate)
+        assert 0.1 < np.abs(samples).max() < 0.99
         times = [time for segment in item.segments for time in (segment.start, segment.end)]
         assert times == sorted(times) and times[0] > 0 and times[-1] < len(samples) / rate
         for segment in item.segments:
