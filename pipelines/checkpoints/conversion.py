@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,6 +64,13 @@ class Conversion:
     verified: Proof | None  # on the user's own features
     source_difference: Proof | None  # recycling only: how far the scores are from the source's before fine-tuning
 
+    @property
+    def next_command(self) -> str | None:
+        """What to run before the model is of use; None: it can be used as it is."""
+        if self.source_difference is None and "--drop-decoder" not in self.dropped.values():
+            return None
+        return f"cotrans train --init {self.output} --dataset DATASET --root FOLDER"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {
@@ -77,6 +84,7 @@ class Conversion:
             "beside": list(self.beside),
             "notes": list(self.notes),
             "state_bytes": self.state_bytes,
+            "next_command": self.next_command,
             "limit": LIMIT,
             "proof": asdict(self.proof),
             "verified": None if self.verified is None else asdict(self.verified),
@@ -89,7 +97,7 @@ def convert(
 ) -> Conversion:
     """Convert a checkpoint and write it, if the proof holds; otherwise CheckpointError, and nothing is written."""
     target = output_path(path, options)
-    opened = open_source(path, options.hints)
+    opened = open_source(path, _hints(options))
     imported = _adapted(opened.imported, options)
     model = filled_model(imported.config, imported.weights)
     own_features = None if options.verify is None else _own_features(options.verify, model)
@@ -139,6 +147,11 @@ def output_path(path: Path, options: ConversionOptions) -> Path:
     if target.exists() and not options.force:
         raise UsageError(f"{target} exists already: add --force to overwrite it, or --out for another name")
     return target
+
+
+def _hints(options: ConversionOptions) -> Hints:
+    """What the user says about the file; in recycling mode, positions and encoding are about the result."""
+    return replace(options.hints, positions=None, encoding=None) if options.mode == "recycling" else options.hints
 
 
 def _adapted(imported: Imported, options: ConversionOptions) -> Imported:

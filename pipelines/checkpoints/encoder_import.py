@@ -37,6 +37,12 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     found = find_encoder(weights, hints.prefix)
     if found is None:
         raise CheckpointError(f"{source.path} has no encoder")
+    used = ["window", "heads", "activation", "prefix", "input_layer", "classifier"]
+    if found.layout.library.startswith("torch"):
+        used.append("norm")
+    elif found.layout.library == "CoOadTR" and "num_embeddings" not in source.arguments:
+        used += ["positions", "encoding"]
+    hints.refuse_others(used, f"a {found.layout.library}")
     width, feed_forward = _sizes(weights, found, source)
     around = find_surroundings(
         _inside(weights, hints), found.keys.values(), width, hints, ordered=source.kind == "torch"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple, Protocol
 
 from torch import Tensor
@@ -50,6 +50,14 @@ class Hints:
     prefix: str | None = None  # of the encoder's keys
     input_layer: str | None = None  # module that projects the input
     classifier: str | None = None  # module that makes the scores
+
+    def refuse_others(self, used: Collection[str], kind: str) -> None:
+        """Refuse what the user says and this kind of file has no use for: nothing is accepted and ignored."""
+        given = [field.name for field in fields(self) if getattr(self, field.name) is not None]
+        useless = [name for name in given if name not in used]
+        if useless:
+            flags = ", ".join(f"--{name.replace('_', '-')}" for name in useless)
+            raise UsageError(f"{flags}: {kind} has no use for {'these' if len(useless) > 1 else 'this'}: leave it out")
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,8 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     window = _window(weights, arguments, hints)
     token_key, token_block, token_note = _class_token(weights, arguments, hints, window, blocks)
     decoder_blocks = _decoder_blocks(weights, width)
+    used = ("window", "heads", "class_token", "class_token_block", *(("decoder_heads",) if decoder_blocks else ()))
+    hints.refuse_others(used, "an OadTR" if decoder_blocks else "an OadTR without decoder")
     rows = window + (1 if token_block == 1 and weights[TABLE].shape[0] > window else 0)
     config = ModelConfig(
         input_width=weights["linear_encoding.weight"].shape[-1],

@@ -25,6 +25,7 @@ class OpenedSource:
 def open_source(path: Path, hints: Hints | None = None) -> OpenedSource:
     """Read a model of any project that we know. hints: what the file does not say."""
     if file_kind(path) == "cotrans":
+        (hints or Hints()).refuse_others((), "a checkpoint of cotrans, which says everything itself,")
         checkpoint = load_checkpoint(path)
         return OpenedSource(own_import.read(checkpoint), checkpoint, ())
     source = read_source(path)

@@ -1,0 +1,236 @@
+"""`cotrans convert`: a streaming model out of a regular one, with a proof that the outputs are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cotrans_cli.console import note, print_json, print_line, status_console
+from cotrans_cli.facts import print_facts
+
+if TYPE_CHECKING:
+    from pipelines.checkpoints.conversion import Conversion
+    from pipelines.checkpoints.proof import Progress, Proof
+
+EXAMPLES = """
+Examples:
+
+  cotrans convert oadtr.pth                                 the official model; writes oadtr.cotrans.safetensors
+
+  cotrans convert oadtr_b1.pth --no-class-token --labels classes.txt
+
+  cotrans convert encoder.pth --heads 8 --window 64 --norm pre          torch.nn.TransformerEncoder, norm_first=True
+
+  cotrans convert model.pth --prefix encoder. --classifier head --heads 8 --window 64
+
+  cotrans convert oadtr.pth --mode recycling --encoding cyclic           the paper's way; needs fine-tuning
+"""
+READS, RESULT, WHERE = "What the file does not say", "What to make of it", "Files and output"
+
+
+class Mode(str, Enum):
+    exact = "exact"
+    recycling = "recycling"
+
+
+class Entries(str, Enum):
+    n = "n"
+    double = "2n-1"
+
+
+class Encoding(str, Enum):
+    learned = "learned"
+    cyclic = "cyclic"
+
+
+class Norm(str, Enum):
+    pre = "pre"
+    post = "post"
+
+
+class Activation(str, Enum):
+    relu = "relu"
+    gelu = "gelu"
+
+
+def convert(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="OadTR, CoOadTR, torch.nn.TransformerEncoder or continual.TransformerEncoder: .pth or .safetensors.",
+        ),
+    ],
+    mode: Annotated[
+        Mode,
+        typer.Option(
+            rich_help_panel=RESULT,
+            help="exact: the same outputs at every step. recycling: static positions become recycling ones, the "
+            "paper's way: cheapest, and accuracy needs fine-tuning.",
+        ),
+    ] = Mode.exact,
+    positions: Annotated[
+        Entries | None, typer.Option(rich_help_panel=RESULT, help="Recycling: entries of the table (default 2n-1).")
+    ] = None,
+    encoding: Annotated[
+        Encoding | None, typer.Option(rich_help_panel=RESULT, help="Recycling: kind of the table (default learned).")
+    ] = None,
+    drop_decoder: Annotated[
+        bool,
+        typer.Option("--drop-decoder", rich_help_panel=RESULT, help="Leave OadTR's decoder out; needs fine-tuning."),
+    ] = False,
+    class_token: Annotated[
+        bool | None,
+        typer.Option(
+            "--class-token/--no-class-token",
+            rich_help_panel=READS,
+            help="Whether an OadTR without decoder runs with its class token: its file is the same either way.",
+        ),
+    ] = None,
+    class_token_block: Annotated[
+        int | None, typer.Option(rich_help_panel=READS, help="The block that the class token enters at, from 1.")
+    ] = None,
+    window: Annotated[int | None, typer.Option(rich_help_panel=READS, help="n, the tokens of a window.")] = None,
+    heads: Annotated[int | None, typer.Option(rich_help_panel=READS, help="Attention heads.")] = None,
+    decoder_heads: Annotated[int | None, typer.Option(rich_help_panel=READS, help="Heads of the decoder.")] = None,
+    norm: Annotated[
+        Norm | None, typer.Option(rich_help_panel=READS, help="Encoders of torch: post (default) or pre (norm_first).")
+    ] = None,
+    activation: Annotated[
+        Activation | None, typer.Option(rich_help_panel=READS, help="Encoders of libraries: default as theirs.")
+    ] = None,
+    prefix: Annotated[
+        str | None, typer.Option(rich_help_panel=READS, help="Take the encoder whose keys begin so: 'encoder.'.")
+    ] = None,
+    input_layer: Annotated[
+        str | None, typer.Option(rich_help_panel=READS, help="Module that projects the input, if it is not clear.")
+    ] = None,
+    classifier: Annotated[
+        str | None, typer.Option(rich_help_panel=READS, help="Module that makes the scores, if it is not clear.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(rich_help_panel=READS, help="Class names: a text file, one a line, or a JSON list.")
+    ] = None,
+    verify: Annotated[
+        Path | None,
+        typer.Option(rich_help_panel=WHERE, metavar="FILE.npy", help="Prove it on your own features too."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", rich_help_panel=WHERE, help="Default: FILE.cotrans.safetensors.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", rich_help_panel=WHERE, help="Overwrite the output if it exists.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", rich_help_panel=WHERE, help="Print the report as JSON.")] = False,
+) -> None:
+    """Make a streaming model out of a regular checkpoint, and prove that it gives the same outputs.
+
+    The file is recognised by its keys; nothing in it is run. The proof compares the source model, on the window of
+    every step, with the converted one over six windows of random features. If they differ by more than 1e-4
+    relative, nothing is written and the exit code is 5.
+    """
+    from pipelines.checkpoints.conversion import ConversionOptions
+    from pipelines.checkpoints.conversion import convert as run_conversion
+    from pipelines.checkpoints.imported import Hints
+    from pipelines.checkpoints.labels import read_labels
+    from pipelines.reports.counting import count_macs
+
+    hints = Hints(
+        window=window,
+        heads=heads,
+        class_token=class_token,
+        class_token_block=class_token_block,
+        decoder_heads=decoder_heads,
+        norm=None if norm is None else norm.value,
+        activation=None if activation is None else activation.value,
+        positions=None if positions is None else positions.value,
+        encoding=None if encoding is None else encoding.value,
+        prefix=prefix,
+        input_layer=input_layer,
+        classifier=classifier,
+    )
+    options = ConversionOptions(
+        mode=mode.value,
+        hints=hints,
+        drop_decoder=drop_decoder,
+        class_names=None if labels is None else read_labels(labels),
+        output=out,
+        force=force,
+        verify=verify,
+    )
+    with _progress() as on_progress:
+        conversion = run_conversion(file, options, lambda function: count_macs(function).total, on_progress)
+    if json:
+        print_json(conversion.to_dict())
+    else:
+        _show(conversion)
+
+
+def _show(conversion: Conversion) -> None:
+    print_facts(_rows(conversion))
+    for remark in conversion.notes:
+        note(f"note: {remark}")
+    if conversion.next_command is not None:
+        note(f"next: {conversion.next_command}")
+    print_line(f"wrote {conversion.output}")
+
+
+def _rows(conversion: Conversion) -> Iterator[tuple[str, str]]:
+    config = conversion.config
+    yield "read", f"{conversion.source}: {conversion.kind}"
+    yield (
+        "model",
+        (
+            f"{config.input_width} inputs, width {config.width}, {config.heads} heads, window {config.window}, "
+            f"{config.classes} classes, {config.positional} positions, {conversion.parameters:,} parameters"
+        ),
+    )
+    yield "mapped", f"{len(conversion.mapped)} tensors"
+    dropped: dict[str, list[str]] = {}
+    for key, reason in conversion.dropped.items():
+        dropped.setdefault(reason, []).append(key)
+    for reason, keys in dropped.items():
+        more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+        yield "dropped", f"{', '.join(keys[:3])}{more} ({reason})"
+    if conversion.beside:
+        yield "not weights", ", ".join(conversion.beside)
+    before, after = conversion.macs_before, conversion.macs_after
+    yield "MACs per prediction", f"{_million(before)} before, {_million(after)} after: {before / after:.1f} times fewer"
+    yield "state", f"{conversion.state_bytes / 1024:,.1f} KiB per stream"
+    yield "proof", _proof(conversion.proof, "random features")
+    if conversion.verified is not None:
+        yield "verified", _proof(conversion.verified, "your features")
+    if conversion.source_difference is not None:
+        difference = conversion.source_difference.relative
+        yield "source", f"scores differ from the source's by up to {difference:.1e} relative until it is fine-tuned"
+
+
+def _proof(proof: Proof, what: str) -> str:
+    return (
+        f"{proof.steps} steps of {what}: largest difference {proof.relative:.1e} relative, {proof.absolute:.1e} "
+        f"absolute (at step {proof.step})"
+    )
+
+
+def _million(macs: int) -> str:
+    return f"{macs / 1e6:,.1f} M" if macs >= 1e5 else f"{macs:,}"
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A progress bar on a terminal, nothing elsewhere."""
+    console = status_console()
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("proof, steps", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,61 @@
+"""`cotrans info`: what a file is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cotrans_cli.console import print_json
+from cotrans_cli.facts import print_facts
+
+if TYPE_CHECKING:
+    from pipelines.checkpoints.description import Description
+
+
+def info(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A checkpoint (ours or another project's), stream state, feature file or media."
+        ),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what a file is: model, classes, features and origin of a checkpoint; rows and rate of features; tracks."""
+    from pipelines.checkpoints.description import describe
+
+    description = describe(file)
+    if json:
+        print_json(description.to_dict())
+    else:
+        print_facts(_facts(description))
+
+
+def _facts(description: Description) -> Iterator[tuple[str, str]]:
+    yield "file", str(description.path)
+    yield "kind", description.kind
+    yield "what", description.summary
+    for name, value in description.details.items():
+        text = _text(name, value)
+        if text:
+            yield name.replace("_", " "), text
+
+
+def _text(name: str, value: Any) -> str:
+    """A detail in one line; long ones are for --json."""
+    if value is None or value in ({}, [], ""):
+        return ""
+    if name == "tensors":
+        return f"{len(value)} (--json lists them)"
+    if name == "features":
+        return f"{'+'.join(part['name'] for part in value['parts'])}, one row every {value['hop']:g} s"
+    if name == "provenance":
+        return ", ".join(f"{key} {inner}" for key, inner in value.items() if isinstance(inner, str))
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {inner}" for key, inner in value.items() if inner not in (None, {}, []))
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)

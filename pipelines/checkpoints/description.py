@@ -1,0 +1,182 @@
+"""What a file is: `cotrans info` for every kind of file that cotrans reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.checkpoints.checkpoint import build_model, read_header
+from pipelines.checkpoints.opening import open_source, recognised_as
+from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source
+from pipelines.errors import CheckpointError, CotransError, InputError, UsageError
+from pipelines.model import snapshot
+
+_MODEL_SUFFIXES = (".pth", ".pt", ".ckpt", ".bin", ".tar", ".safetensors")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a file is: a kind, one line about it, and details that depend on the kind (plain JSON types)."""
+
+    path: Path
+    kind: str  # "checkpoint", "model of another project", "stream state", "features", "media"
+    summary: str
+    details: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"path": str(self.path), "kind": self.kind, "summary": self.summary, **self.details}
+
+
+def describe(path: Path) -> Description:
+    """Say what a file is. Files that nothing here reads are an InputError, damaged ones the error of their kind."""
+    if not path.exists():
+        raise InputError(f"there is no file {path}")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: give a file in it")
+    return _describer(path)(path)
+
+
+def _describer(path: Path) -> Callable[[Path], Description]:
+    suffix = path.suffix.lower()
+    if suffix == ".npy":
+        return _features
+    if suffix == ".json":
+        return _manifest
+    if suffix in _MODEL_SUFFIXES:
+        return _model
+    with path.open("rb") as file:
+        start = file.read(16)
+    if start[:4] == b"PK\x03\x04" or start[8:9] == b"{":
+        return _model
+    return _media
+
+
+def _model(path: Path) -> Description:
+    kind = file_kind(path)
+    if kind == "cotrans":
+        return _checkpoint(path)
+    source = read_source(path)
+    if source.kind == "safetensors" and snapshot.FORMAT in _metadata(path).values():
+        return _state(path)
+    return _other_model(path, source)
+
+
+def _checkpoint(path: Path) -> Description:
+    header = read_header(path)
+    build_model(header, path)  # refuses tensors that are not those of the configuration
+    config = header.config
+    parameters = sum(_count(shape) for shape in header.shapes.values())
+    summary = (
+        f"continual transformer, {config.blocks} block{'s' * (config.blocks > 1)} ({config.stacking}), window "
+        f"{config.window}, width {config.width}, {config.input_width} inputs, {config.classes} classes"
+    )
+    details = {
+        "format_version": header.version,
+        "precision": header.precision,
+        "parameters": parameters,
+        "config": config.to_dict(),
+        "class_names": list(header.class_names),
+        "features": None if header.features is None else header.features.to_dict(),
+        "provenance": dict(header.provenance),
+        "checksum": header.checksum,
+    }
+    return Description(path, "checkpoint", summary, details)
+
+
+def _other_model(path: Path, source: SourceFile) -> Description:
+    library = recognised_as(source)
+    numbers = sum(value.numel() for value in source.weights.values())
+    details: dict[str, Any] = {
+        "library": library,
+        "parameters": numbers,
+        "tensors": {key: list(value.shape) for key, value in source.weights.items()},
+        "beside": list(source.beside),
+        "arguments": {key: value for key, value in source.arguments.items() if isinstance(value, (str, int, float))},
+        "config": None,
+        "needs": None,
+    }
+    if library is None:
+        summary = f"weights of a model that `cotrans convert` does not know: {len(source.weights)} tensors"
+        return Description(path, "model of another project", summary, details)
+    try:
+        imported = open_source(path).imported
+        details["config"] = imported.config.to_dict()
+        summary = f"{imported.kind}: `cotrans convert {path}` makes a streaming model of it"
+    except UsageError as error:
+        details["needs"] = str(error)
+        summary = f"{library}: `cotrans convert {path}` needs to be told more"
+    except CotransError as error:
+        summary = f"{library}, but `cotrans convert` would refuse it: {error}"
+    return Description(path, "model of another project", summary, details)
+
+
+def _state(path: Path) -> Description:
+    metadata = _metadata(path)
+    rows = metadata.get("rows", "?")
+    details = {"rows": int(rows) if rows.isdecimal() else None, "extra": snapshot.read_extra(path)}
+    return Description(path, "stream state", f"state of {rows} stream{'s' * (rows != '1')}", details)
+
+
+def _features(path: Path) -> Description:
+    from pipelines.features.feature_files import read_features
+
+    features = read_features(path)
+    rows, width = features.rows.shape
+    spec = features.spec
+    summary = f"{rows} rows of {width} numbers"
+    if spec is not None:
+        summary += f", {spec.name}, one every {spec.hop:g} s"
+    details = {
+        "rows": rows,
+        "width": width,
+        "dtype": str(features.rows.dtype),
+        "spec": None if spec is None else spec.to_dict(),
+        "source": None if features.manifest is None else asdict(features.manifest.source),
+    }
+    return Description(path, "features", summary, details)
+
+
+def _manifest(path: Path) -> Description:
+    from pipelines.features.feature_files import read_manifest
+
+    manifest = read_manifest(path)
+    summary = f"manifest of {manifest.rows} feature rows, {manifest.spec.name}, from {manifest.source.path}"
+    details = {"rows": manifest.rows, "spec": manifest.spec.to_dict(), "source": asdict(manifest.source)}
+    return Description(path, "feature manifest", summary, details)
+
+
+def _media(path: Path) -> Description:
+    from pipelines.features.media.probe import probe
+
+    try:
+        info = probe(path)
+    except InputError as error:
+        raise InputError(f"{path} is no kind of file that cotrans reads: {error}") from error
+    parts = [info.format]
+    if info.duration is not None:
+        parts.append(f"{info.duration:.2f} s")
+    if info.video is not None:
+        parts.append(f"video {info.video.width}×{info.video.height}, {info.video.codec}")
+    if info.audio is not None:
+        parts.append(f"audio {info.audio.rate} Hz, {info.audio.layout}, {info.audio.codec}")
+    details = {key: value for key, value in asdict(info).items() if key != "source"}
+    return Description(path, "media", ", ".join(parts), details)
+
+
+def _metadata(path: Path) -> dict[str, str]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            return dict(file.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({error})") from error
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total

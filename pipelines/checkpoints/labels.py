@@ -1,0 +1,29 @@
+"""Class names from a file: one on each line, or a JSON list."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pipelines.errors import InputError
+
+
+def read_labels(path: Path) -> tuple[str, ...]:
+    """The names, in the order of the classes. Lines that are empty or begin with # are left out."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InputError(f"class names cannot be read from {path}: {reason}") from error
+    if path.suffix.lower() == ".json":
+        try:
+            names = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path} is not JSON: {error}") from error
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"{path} is not a JSON list of names")
+    else:
+        names = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if not names:
+        raise InputError(f"{path} has no class names")
+    return tuple(names)
