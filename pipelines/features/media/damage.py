@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipelines.features.media.container import stream_end
 
 # Containers in which the recorder states the length. Elsewhere ffmpeg estimates it from the file's size.
 STATED_LENGTH = frozenset({"mov", "mp4", "matroska", "webm", "flac", "asf", "flv"})
 SHORT_BY = 0.75  # seconds that may be missing: edit lists, encoder delay, the last frame's duration
-# Written by recorders that cannot seek back to the header.
+# Sizes of RIFF files whose recorder could not seek back to the header.
 UNKNOWN_SIZES = frozenset({0, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF})
+MOST_BOXES = 100_000  # boxes of an MP4 file that are looked at
+SEGMENT = b"\x18\x53\x80\x67"  # Matroska's outermost element
 
 
 def missing_bytes(path: Path) -> int:
-    """How many bytes a RIFF or FORM file (WAV, AVI, AIFF) lacks by its own header; 0 for everything else."""
+    """How many bytes a file lacks by its own header; 0 for formats that do not state their size."""
+    size = path.stat().st_size
     with path.open("rb") as file:
-        head = file.read(8)
-    if len(head) < 8 or head[:4] not in (b"RIFF", b"FORM"):
-        return 0
-    stated = int.from_bytes(head[4:], "little" if head[:4] == b"RIFF" else "big")
-    if stated in UNKNOWN_SIZES or stated >= 0xFFFFFF00:
-        return 0
-    return max(0, stated + 8 - path.stat().st_size - 1)  # the last chunk's padding byte is often left out
+        head = file.read(12)
+        file.seek(0)
+        if head[:4] in (b"RIFF", b"FORM"):
+            end = _riff_end(head)
+        elif head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"):
+            end = _boxes_end(file, size)
+        elif head[:4] == b"\x1a\x45\xdf\xa3":
+            end = _segment_end(file)
+        else:
+            end = 0
+    return max(0, end - size)
 
 
 def missing_seconds(container: Any, ends: dict[Any, float], origin: float) -> float:
@@ -36,3 +43,43 @@ def missing_seconds(container: Any, ends: dict[Any, float], origin: float) -> fl
         if stated is not None:
             missing = max(missing, stated - origin - end)
     return missing if missing > SHORT_BY else 0.0
+
+
+def _riff_end(head: bytes) -> int:
+    """WAV, AVI, AIFF: one chunk around everything."""
+    stated = int.from_bytes(head[4:8], "little" if head[:4] == b"RIFF" else "big")
+    # The padding byte of the last chunk is often left out.
+    return 0 if stated in UNKNOWN_SIZES or stated >= 0xFFFFFF00 else stated + 8 - 1
+
+
+def _boxes_end(file: BinaryIO, size: int) -> int:
+    """MP4 and QuickTime: box after box."""
+    position = 0
+    for _ in range(MOST_BOXES):
+        file.seek(position)
+        head = file.read(16)
+        if len(head) < 8 or not head[4:8].isalnum():  # the end, or something that is no box
+            return position if len(head) < 8 else 0
+        length = int.from_bytes(head[:4], "big")
+        if length == 1:
+            length = int.from_bytes(head[8:16], "big")
+        if length < 8:  # 0: until the end of the file
+            return 0
+        position += length
+        if position >= size:
+            return position
+    return 0
+
+
+def _segment_end(file: BinaryIO) -> int:
+    """Matroska and WebM: a header, then one segment."""
+    head = file.read(4096)
+    place = head.find(SEGMENT)
+    if place < 0 or place + 12 > len(head) or head[place + 4] == 0:
+        return 0
+    first = head[place + 4]
+    octets = 9 - first.bit_length()  # the leading zeros of the first byte say how long the number is
+    number = head[place + 4 : place + 4 + octets]
+    value = int.from_bytes(number, "big") & ((1 << 7 * octets) - 1)
+    unknown = value == (1 << 7 * octets) - 1  # all ones: a live recording
+    return 0 if unknown else place + 4 + octets + value

@@ -135,7 +135,7 @@ class FfmpegReader:
 
         tracks = dict(zip((stream.index for stream in self._streams), self._tracks, strict=True))
         try:
-            for packet in self._container.demux(self._streams):
+            for packet in self._packets():
                 try:
                     frames = packet.decode()
                 except av.error.EOFError:
@@ -155,6 +155,17 @@ class FfmpegReader:
                 continue  # that the source is damaged is known already
             for frame in frames:
                 yield tracks[stream.index], frame
+
+    def _packets(self) -> Iterator[Any]:
+        """The packets of the wanted streams."""
+        while True:
+            try:
+                yield from self._container.demux(self._streams)
+                return
+            except IndexError:
+                # A stream has appeared that the start did not announce (in transport streams it may). PyAV gives up
+                # on its first packet; asked again, it goes on with the next.
+                continue
 
     def _keep_in_step(self, skew: float) -> Iterator[AudioBlock | VideoFrame]:
         """Let no wanted track trail the other by more than `skew` seconds."""

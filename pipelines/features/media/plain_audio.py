@@ -15,6 +15,8 @@ from pipelines.features.media.damage import missing_bytes
 from pipelines.features.media.info import AudioBlock, AudioTrack, MediaInfo
 from pipelines.features.media.timeline import Timeline
 
+# What such files begin with. libsndfile is not asked about others: it tries MP3 on anything and talks on stderr.
+MAGIC = (b"RIFF", b"RF64", b"riff", b"FORM", b".snd", b"caff", b"fLaC")
 FORMATS = frozenset({"WAV", "WAVEX", "RF64", "W64", "AIFF", "AU", "CAF", "FLAC"})
 CHANNELS = {1: "mono", 2: "stereo"}  # with more, ffmpeg knows which channel is which
 BLOCK = 1 << 15  # samples read at a time
@@ -53,6 +55,9 @@ class PlainAudio:
         check_local(path)
         if not path.is_file():  # a named pipe must not lose its first bytes to an attempt
             return None
+        with path.open("rb") as head:
+            if head.read(4) not in MAGIC:
+                return None
         try:
             file = soundfile.SoundFile(path)
         except (soundfile.LibsndfileError, OSError):

@@ -1,0 +1,188 @@
+"""Files that are broken: everything that can be decoded, then one clear line. Never a crash, never a hang."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from pipelines.errors import InputError
+from pipelines.features.media import AudioBlock, DamagedMediaError, decode, probe
+from pipelines.features.media.timeline import LONGEST_GAP, Timeline
+from tests.features.made_media import AudioTrackOptions, VideoTrackOptions, brightness, tone, write_media
+
+SECONDS = 8
+TIMES = [index / 25 for index in range(SECONDS * 25)]
+PICTURES = VideoTrackOptions(times=TIMES, picture=brightness)
+MP3 = AudioTrackOptions(codec="mp3", samples=np.repeat(tone(SECONDS, 44_100)[None], 2, axis=0))
+AAC = AudioTrackOptions(samples=np.repeat(tone(SECONDS, 44_100)[None], 2, axis=0))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("whole")
+    for name in ("a.wav", "a.flac", "a.aiff"):
+        soundfile.write(folder / name, tone(SECONDS, 22_050), 22_050)
+    write_media(folder / "fast.mp4", PICTURES, AAC, options={"movflags": "+faststart"})
+    write_media(folder / "a.mp4", PICTURES, AAC)
+    write_media(folder / "a.mkv", PICTURES, AAC)
+    write_media(folder / "a.avi", VideoTrackOptions(codec="mpeg4", clock=25, times=TIMES, picture=brightness), MP3)
+    write_media(folder / "a.ts", PICTURES, AAC)
+    write_media(folder / "a.mp3", None, MP3)
+    return {path.name: path for path in sorted(folder.iterdir())}
+
+
+def cut(path: Path, folder: Path, part: float) -> Path:
+    data = path.read_bytes()
+    (folder / path.name).write_bytes(data[: int(len(data) * part)])
+    return folder / path.name
+
+
+def run(source: Any, video: bool) -> tuple[float, str | None]:
+    """Seconds of sound or pictures, and what the damage is; an InputError goes through."""
+    end = 0.0
+    try:
+        for item in decode(source, audio=not video, video=video):
+            if not isinstance(item, AudioBlock):
+                assert item.image.ndim == 3
+            end = item.end
+    except DamagedMediaError as error:
+        assert "\n" not in str(error)
+        return end, error.reason
+    return end, None
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.aiff", "fast.mp4", "a.mkv", "a.avi"])
+@pytest.mark.parametrize("part", [0.3, 0.61, 0.9])
+def test_a_file_that_ends_in_the_middle_gives_what_it_has(
+    name: str, part: float, whole: dict[str, Path], tmp_path: Path
+) -> None:
+    path = cut(whole[name], tmp_path, part)
+    for video in (False, True) if probe(whole[name]).video else (False,):
+        end, reason = run(path, video)
+        assert reason is not None
+        assert "ends in the middle" in reason
+        assert SECONDS * part - 2.5 < end < SECONDS
+        assert run(whole[name], video)[1] is None
+
+
+@pytest.mark.parametrize("name", ["a.ts", "a.mp3"])
+def test_streams_without_a_length_just_end_earlier(name: str, whole: dict[str, Path], tmp_path: Path) -> None:
+    """Transport streams and MP3 have no beginning and no end: a piece of one is one."""
+    end, _ = run(cut(whole[name], tmp_path, 0.5), video=False)
+    assert end == pytest.approx(SECONDS / 2, abs=1.0)
+
+
+def test_a_recording_without_its_index_is_one_line(whole: dict[str, Path], tmp_path: Path) -> None:
+    for call in (probe, decode):
+        with pytest.raises(InputError, match=r"a\.mp4: not audio or video that ffmpeg can read, or cut off") as caught:
+            call(cut(whole["a.mp4"], tmp_path, 0.7))  # type: ignore[operator]
+        assert "\n" not in str(caught.value)
+
+
+def test_a_hole_in_the_middle_is_reported_and_passed(whole: dict[str, Path], tmp_path: Path) -> None:
+    data = bytearray(whole["a.mkv"].read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 3000] = bytes(3000)
+    (tmp_path / "a.mkv").write_bytes(data)
+    end, _ = run(tmp_path / "a.mkv", video=True)
+    assert end == pytest.approx(SECONDS, abs=0.5)
+
+
+def test_not_a_number_in_a_recording_is_reported(tmp_path: Path) -> None:
+    wave = tone(1.0, 16_000)
+    wave[100:110] = np.nan
+    wave[200] = np.inf
+    soundfile.write(tmp_path / "a.wav", wave, 16_000, subtype="FLOAT")
+    heard = []
+    with pytest.raises(DamagedMediaError, match="NaN or infinite: 11"):
+        for item in decode(tmp_path / "a.wav"):
+            heard.append(item.samples)  # type: ignore[union-attr]
+    assert np.isfinite(np.concatenate(heard)).all()
+
+
+def nonsense(folder: Path, whole: dict[str, Path]) -> dict[str, Path]:
+    """A hundred files, each broken in its own way."""
+    random = np.random.default_rng(7)
+    names = list(whole)
+    made: dict[str, bytes] = {}
+    for index in range(12):
+        suffix = (".mp4", ".mkv", ".wav", ".mp3", ".avi", ".flac")[index % 6]
+        made[f"random{index}{suffix}"] = random.bytes(int(random.integers(1, 60_000)))
+        made[f"zeros{index}{suffix}"] = bytes(int(random.integers(1, 60_000)))
+    for index in range(30):
+        data = bytearray(whole[names[index % len(names)]].read_bytes())
+        for place in random.integers(0, len(data), 200):
+            data[place] = random.integers(256)
+        made[f"flipped{index}-{names[index % len(names)]}"] = bytes(data)
+    for index in range(30):
+        data = whole[names[index % len(names)]].read_bytes()
+        made[f"cut{index}-{names[index % len(names)]}"] = data[: int(random.integers(1, len(data)))]
+    for index, name in enumerate(names):  # another format's suffix
+        made[f"suffix{index}{Path(names[index - 1]).suffix}"] = whole[name].read_bytes()
+    made["text.mp4"] = b"Dear diary,\n" * 50
+    made["text.txt"] = b"Dear diary,\n" * 50
+    made["page.mkv"] = b"<!doctype html><html><body>404</body></html>"
+    made["header.wav"] = whole["a.wav"].read_bytes()[:44]
+    made["header.flac"] = whole["a.flac"].read_bytes()[:60]
+    made["empty.mp4"] = b""
+    made["list.m3u8"] = b"#EXTM3U\n#EXTINF:5,\nmissing.ts\n#EXT-X-ENDLIST\n"
+    for name, data in made.items():
+        (folder / name).write_bytes(data)
+    return {name: folder / name for name in made}
+
+
+def test_a_hundred_broken_files(whole: dict[str, Path], tmp_path: Path) -> None:
+    begin = time.monotonic()
+    files = nonsense(tmp_path, whole)
+    assert len(files) >= 99
+    good = []
+    for name, path in files.items():
+        for video in (False, True):
+            try:
+                end, damage = run(path, video)
+            except InputError as error:
+                assert "\n" not in str(error)
+                assert str(path) in str(error)
+            else:
+                assert end > 0 or damage
+                if damage is None:
+                    good.append(name)
+    # What carries no sign of damage: whole files under another suffix, and flips that hit nothing that is checked.
+    assert not [name for name in good if name.startswith(("random", "zeros", "text", "page", "header", "empty"))]
+    assert time.monotonic() - begin < 60
+
+
+class TestTimeline:
+    def test_times_start_at_the_origin(self) -> None:
+        timeline = Timeline(origin=1.5, length=10)
+        assert [timeline.place(1.5 + index, 1.0) for index in range(3)] == [0, 1, 2]
+
+    def test_missing_timestamps_follow_the_last(self) -> None:
+        timeline = Timeline(0.0, None)
+        assert [timeline.place(stamp, 0.5) for stamp in (0.0, None, None, 2.0, None)] == [0, 0.5, 1.0, 2.0, 2.5]
+
+    def test_absurd_jumps_do_not_make_hours(self) -> None:
+        timeline = Timeline(0.0, None)
+        timeline.place(0.0, 1.0)
+        assert timeline.place(1e9, 1.0) == 1.0
+        assert timeline.place(1e9 + 1, 1.0) == 2.0
+        assert timeline.jumps == 1
+        assert timeline.place(1e9 + LONGEST_GAP, 1.0) == LONGEST_GAP + 1  # a gap that is believed
+
+    def test_a_clock_that_restarts_goes_on(self) -> None:
+        timeline = Timeline(0.0, 100.0)
+        for index in range(50):
+            timeline.place(float(index), 1.0)
+        assert timeline.place(0.0, 1.0) == 50.0
+        assert timeline.place(1.0, 1.0) == 51.0
+
+    def test_the_stated_length_allows_long_gaps(self) -> None:
+        timeline = Timeline(0.0, 7200.0)
+        timeline.place(0.0, 1.0)
+        assert timeline.place(7000.0, 1.0) == 7000.0
+        assert timeline.jumps == 0
