@@ -36,11 +36,23 @@ def tables(block: Block, positions: Tensor, class_row: Tensor | None) -> FoldedT
 
 def _linear_part(block: Block, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Query (scaled), key and value of rows (m, d) without their norm's scale and constant part: three (m, h, w)."""
-    if block.pre_norm:
-        rows = block.attention_norm.weight * (rows - rows.mean(-1, keepdim=True))
-    projected = F.linear(rows, block.in_projection.weight)
+    projected = F.linear(_scaled_and_centred(block, rows), block.in_projection.weight)
     query, key, value = projected.view(-1, 3, block.heads, block.head_width).unbind(1)
     return query * block.scale, key, value
+
+
+def _linear_key_value(block: Block, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Key and value of `_linear_part` alone."""
+    projected = F.linear(_scaled_and_centred(block, rows), block.in_projection.weight[block.config.width :])
+    key, value = projected.view(-1, 2, block.heads, block.head_width).unbind(1)
+    return key, value
+
+
+def _scaled_and_centred(block: Block, rows: Tensor) -> Tensor:
+    """What of the norm is linear: γ ⊙ x̄ (post-norm blocks have no norm here)."""
+    if not block.pre_norm:
+        return rows
+    return block.attention_norm.weight * (rows - rows.mean(-1, keepdim=True))
 
 
 def _shift(block: Block) -> Tensor:
@@ -69,10 +81,12 @@ def empty_state(block: Block, batch_size: int, all_rows: bool) -> FoldedState:
 
 def take_in(block: Block, token: Tensor, state: FoldedState, cursor: Cursor) -> None:
     """Write one token (B, d), projected once and for all, into the rings."""
-    query, key, value = _linear_part(block, token)
     cursor.write_row(state.token, token)
     if state.query.shape[2]:
+        query, key, value = _linear_part(block, token)
         cursor.write(state.query, query)
+    else:
+        key, value = _linear_key_value(block, token)
     cursor.write(state.key, key)
     cursor.write(state.value, value)
 

@@ -107,6 +107,8 @@ def _updated(
     queries, sizes, sums, reference, error = (
         cursor.occupied(ring, lead) for ring in (state.query, state.magnitude, state.sums, state.reference, state.error)
     )
+    if torch.is_grad_enabled():  # autograd keeps these, and `_keep` will write over them
+        sums, reference, error = sums.clone(), reference.clone(), error.clone()
     full = cursor.full
     scores = torch.matmul(queries, torch.stack([key, old_key], dim=-1))  # (B, h, slots, 2)
     score, old_score = torch.split(scores, 1, dim=-1)

@@ -1,0 +1,69 @@
+"""Small seeded models for the tests of this folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.model.state import StreamState
+
+SIZES = {"input_width": 6, "width": 8, "heads": 2, "feed_forward": 12, "window": 4, "classes": 3}
+
+# Every positional encoding, by name.
+POSITIONAL: dict[str, dict[str, Any]] = {
+    "none": {"positional": "none"},
+    "static": {"positional": "static"},
+    "static n+1": {"positional": "static", "positions": 5},
+    "learned n": {"positional": "recycling", "positions": 4},
+    "learned 2n-1": {"positional": "recycling"},
+    "cyclic n": {"positional": "recycling", "positions": 4, "encoding": "cyclic"},
+    "cyclic 2n-1": {"positional": "recycling", "encoding": "cyclic"},
+}
+
+
+def small_model(dtype: torch.dtype = torch.float32, **changes: Any) -> ContinualTransformer:
+    """A model in evaluation mode whose every parameter matters (norms and tokens are not at their initial values)."""
+    torch.manual_seed(0)
+    model = ContinualTransformer(ModelConfig(**{**SIZES, "blocks": 1, **changes})).to(dtype).eval()
+    for parameter in model.parameters():
+        if parameter.dim() == 1 or parameter is model.encoder.class_token:
+            nn.init.normal_(parameter, mean=0.5, std=0.5)
+    positions = model.encoder.positions
+    if positions is not None and isinstance(positions.table, nn.Parameter):
+        nn.init.normal_(positions.table)
+    return model
+
+
+def stream(batch: int, length: int, dtype: torch.dtype = torch.float32, seed: int = 1) -> Tensor:
+    """Tokens (B, length, input_width)."""
+    return torch.randn(batch, length, SIZES["input_width"], dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def run_steps(model: ContinualTransformer, tokens: Tensor, state: StreamState | None = None) -> Tensor:
+    """Logits (B, T, classes) of stepping through tokens (B, T, input_width)."""
+    state = model.initial_state(tokens.shape[0]) if state is None else state
+    outputs = []
+    with torch.no_grad():
+        for token in tokens.unbind(1):
+            logits, state = model.step(token, state)
+            outputs.append(logits)
+    return torch.stack(outputs, dim=1)
+
+
+def run_windows(model: ContinualTransformer, tokens: Tensor) -> Tensor:
+    """Logits (B, T, classes) of the regular model on the last min(t, n) tokens, for every t."""
+    n = model.config.window
+    outputs = []
+    with torch.no_grad():
+        for t in range(tokens.shape[1]):
+            start = max(0, t + 1 - n)
+            outputs.append(model(tokens[:, start : t + 1], start=start))
+    return torch.stack(outputs, dim=1)
+
+
+def relative_error(value: Tensor, reference: Tensor) -> float:
+    """Largest difference relative to the largest reference value."""
+    return ((value - reference).abs().max() / reference.abs().max()).item()

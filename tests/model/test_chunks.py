@@ -1,0 +1,98 @@
+"""`steps` over any partition of a stream equals `step` one by one, state included; deep stacks equal their band."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pipelines.model import ContinualTransformer
+from tests.model.small import POSITIONAL, run_steps, small_model, stream
+
+KINDS: dict[str, dict[str, Any]] = {
+    "one block": {"blocks": 1},
+    "one block, cyclic": {"blocks": 1, "encoding": "cyclic"},
+    "one block, class token": {"blocks": 1, "class_token_block": 1},
+    "one block, lag": {"blocks": 1, "lag": 2},
+    "one block, static": {"blocks": 1, "positional": "static", "norm": "pre"},
+    "two blocks": {"blocks": 2},
+    "three blocks, class token at 2": {"blocks": 3, "class_token_block": 2},
+    "deep": {"blocks": 3, "stacking": "deep"},
+    "deep, lag": {"blocks": 2, "stacking": "deep", "lag": 3, "norm": "pre"},
+    "deep, class token": {"blocks": 2, "stacking": "deep", "class_token_block": 2},
+    "deep, static": {"blocks": 2, "stacking": "deep", "positional": "static"},
+}
+LENGTH = 41
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=8, deadline=None)
+@given(cuts=st.lists(st.integers(0, LENGTH), max_size=8), batch=st.integers(1, 3))
+def test_any_partition(kind: str, cuts: list[int], batch: int) -> None:
+    model = small_model(torch.float64, **KINDS[kind])
+    tokens = stream(batch, LENGTH, torch.float64)
+    edges = [0, *sorted(cuts), LENGTH]
+    chunked, stepped = model.initial_state(batch), model.initial_state(batch)
+    outputs = []
+    with torch.no_grad():
+        for first, last in itertools.pairwise(edges):
+            if first < last:
+                logits, chunked = model.steps(tokens[:, first:last], chunked)
+                outputs.append(logits)
+        for token in tokens.unbind(1):
+            _, stepped = model.step(token, stepped)
+    torch.testing.assert_close(torch.cat(outputs, dim=1), run_steps(model, tokens), rtol=1e-10, atol=1e-10)
+    for mine, theirs in zip(chunked.tensors(), stepped.tensors(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_a_long_chunk_is_done_in_parts() -> None:
+    model = small_model(torch.float64, blocks=2, stacking="deep")
+    tokens = stream(1, 2_500, torch.float64)
+    with torch.no_grad():
+        logits, _ = model.steps(tokens, model.initial_state())
+    torch.testing.assert_close(logits[:, -30:], run_steps(model, tokens)[:, -30:], rtol=1e-10, atol=1e-10)
+
+
+def banded_forward(model: ContinualTransformer, tokens: Tensor) -> Tensor:
+    """A deep stack written out independently: full scores of the whole sequence, masked to the band."""
+    config, encoder = model.config, model.encoder
+    length = tokens.shape[1]
+    rows = model.input_projection(tokens)
+    if encoder.positions is not None:
+        rows = rows + encoder.positions.table[torch.arange(length) % config.position_count]
+    age = torch.arange(length).unsqueeze(1) - torch.arange(length)
+    band = (age >= 0) & (age < config.window)
+    for block in encoder.blocks:
+        source = block.attention_norm(rows) if config.norm == "pre" else rows
+        query, key, value = block.in_projection(source).chunk(3, dim=-1)
+        heads = []
+        for q, k, v in zip(*(x.split(config.head_width, dim=-1) for x in (query, key, value)), strict=True):
+            scores = (q @ k.transpose(1, 2) / math.sqrt(config.head_width)).masked_fill(~band, -math.inf)
+            heads.append(scores.softmax(dim=-1) @ v)
+        rows = rows + block.out_projection(torch.cat(heads, dim=-1))
+        if config.norm == "post":
+            rows = block.attention_norm(rows)
+        source = block.feed_forward_norm(rows) if config.norm == "pre" else rows
+        rows = rows + block.contract(torch.relu(block.expand(source)))
+        if config.norm == "post":
+            rows = block.feed_forward_norm(rows)
+    return model.classifier(model.final_norm(rows))
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("positional", ["none", "learned n", "cyclic 2n-1"])
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+def test_deep_stack_equals_its_banded_forward(blocks: int, positional: str, norm: str) -> None:
+    model = small_model(torch.float64, blocks=blocks, stacking="deep", norm=norm, **POSITIONAL[positional])
+    tokens = stream(2, 27, torch.float64)
+    with torch.no_grad():
+        wanted = banded_forward(model, tokens)
+        torch.testing.assert_close(run_steps(model, tokens), wanted, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(model(tokens), wanted[:, -1], rtol=1e-10, atol=1e-10)
