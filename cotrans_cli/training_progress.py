@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pipelines.training.run import RunResult
     from pipelines.training.seeds import SeedsResult
 
-NAMES = {"accuracy": "accuracy", "accuracy_mean": "accuracy (mean)", "map": "mAP", "loss": "loss"}
+NAMES = {"accuracy": "accuracy", "accuracy_mean": "accuracy (mean)", "accuracy_vote": "accuracy (vote)", "map": "mAP"}
 
 
 class TrainingProgress:
@@ -95,7 +95,7 @@ def epoch_line(event: EpochDone) -> str:
     parts = [f"epoch {event.epoch:3d}", f"loss {event.train_loss:.4f}"]
     if event.scores is not None:
         parts.append(f"validation loss {event.scores.loss:.4f}")
-        for name in ("accuracy", "accuracy_mean", "map"):
+        for name in NAMES:
             value = getattr(event.scores, name)
             if value is not None:
                 parts.append(f"{NAMES[name]} {100 * value:.2f} %")
@@ -106,22 +106,22 @@ def epoch_line(event: EpochDone) -> str:
 
 def print_result(result: RunResult) -> None:
     """The summary of one run."""
-    print_line(f"best epoch   {result.best_epoch} of {result.epochs}")
+    print_line(f"best epoch       {result.best_epoch} of {result.epochs}")
     if result.scores is not None:
-        for name in ("accuracy", "accuracy_mean", "map"):
+        for name in NAMES:
             value = getattr(result.scores, name)
             if value is not None:
-                print_line(f"{NAMES[name]:12} {100 * value:.2f} %  ({result.validation_recordings} recordings)")
-        print_line(f"loss         {result.scores.loss:.4f}")
-    print_line(f"parameters   {result.parameters:,}")
-    print_line(f"time         {result.seconds:.0f} s for {result.steps:,} steps")
-    print_line(f"checkpoint   {result.folder / 'best.safetensors'}")
+                print_line(f"{NAMES[name]:16} {100 * value:.2f} %  ({result.validation_recordings} recordings)")
+        print_line(f"loss             {result.scores.loss:.4f}")
+    print_line(f"parameters       {result.parameters:,}")
+    print_line(f"time             {result.seconds:.0f} s for {result.steps:,} steps")
+    print_line(f"checkpoint       {result.folder / 'best.safetensors'}")
 
 
 def print_seeds(result: SeedsResult) -> None:
     """Mean and standard deviation over the seeds."""
     print_line(f"{len(result.runs)} seeds")
-    for name in ("accuracy", "accuracy_mean", "map"):
+    for name in NAMES:
         for last in (False, True):
             found = result.mean_deviation(name, last)
             if found is not None:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 from pipelines.training.events import EpochDone
 
-NAMES = {"accuracy": "accuracy (last token)", "accuracy_mean": "accuracy (mean of tokens)", "map": "mAP"}
+NAMES = {
+    "accuracy": "accuracy (last token)",
+    "accuracy_mean": "accuracy (mean of tokens)",
+    "accuracy_vote": "accuracy (vote of tokens)",
+    "map": "mAP",
+}
 
 
 def draw_curves(history: Sequence[EpochDone], metric: str, path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipelines.training.validation import Scores
+from pipelines.training.validation import METRICS, Scores
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class EpochDone:
     def row(self) -> dict[str, Any]:
         """A flat row of numbers."""
         values = asdict(self)
-        scores = values.pop("scores") or {"loss": None, "accuracy": None, "accuracy_mean": None, "map": None}
+        scores = values.pop("scores") or dict.fromkeys(("loss", *METRICS))
         return {
             "epoch": values["epoch"],
             "steps": values["steps"],
@@ -54,8 +54,7 @@ class EpochDone:
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> EpochDone:
         """The inverse of `row`."""
-        names = ("loss", "accuracy", "accuracy_mean", "map")
-        found = {name: row[f"validation_{name}"] for name in names}
+        found = {name: row[f"validation_{name}"] for name in ("loss", *METRICS)}
         scores = None if found["loss"] is None else Scores(**found)
         plain = {key: value for key, value in row.items() if not key.startswith("validation_")}
         return cls(**{**plain, "best": bool(row["best"])}, scores=scores)

@@ -184,8 +184,8 @@ class Trainer:
         listed = ", ".join(names[:NAMED_SAMPLES])
         more = f" and {len(names) - NAMED_SAMPLES} more" if len(names) > NAMED_SAMPLES else ""
         raise ConfigurationError(
-            f"the {what} is {float(value.detach())} in epoch {epoch + 1}, step {step + 1}, on the batch {listed}{more}: look at "
-            "these features, or lower optimizer.learning_rate; the last good checkpoint is kept"
+            f"the {what} is {value.item()} in epoch {epoch + 1}, step {step + 1}, on the batch {listed}{more}: look "
+            "at these features, or lower optimizer.learning_rate; the last good checkpoint is kept"
         )
 
     @torch.no_grad()

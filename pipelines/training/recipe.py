@@ -20,7 +20,7 @@ LossOn = Literal["auto", "last", "every"]
 # auto: binary where a frame may have several labels, else cross-entropy.
 Loss = Literal["auto", "cross-entropy", "binary"]
 # What `best` is chosen by. auto: accuracy at the last token (clips) or mAP (frames).
-Metric = Literal["auto", "accuracy", "accuracy_mean", "map", "loss"]
+Metric = Literal["auto", "accuracy", "accuracy_mean", "accuracy_vote", "map", "loss"]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,6 @@ class FinetuneOptions:
     early_stop: int = 5
     epochs: int = 100
     hop: float = 1.0  # seconds from one training window to the next
-    validation: float | None = None
 
 
 @dataclass(frozen=True)

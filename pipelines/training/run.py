@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,16 +12,18 @@ import torch
 
 from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.errors import ConfigurationError, MissingDependencyError, UsageError
+from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset, preset
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.artifacts import RunFolder, describe_environment
 from pipelines.training.augment import is_active
 from pipelines.training.batching import BatchLoader
-from pipelines.training.data import TrainingData, open_data
+from pipelines.training.data import TrainingData, open_data, open_media
 from pipelines.training.distributed import Processes, processes
 from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.feature_cache import OnItem
+from pipelines.training.finetune_extractor import finetune_extractor
 from pipelines.training.loop import Problem, Trainer
 from pipelines.training.objective import Objective
 from pipelines.training.recipe import Recipe
@@ -29,6 +32,7 @@ from pipelines.training.sampling import sampling_plan
 from pipelines.training.statistics import FeatureStatistics, feature_statistics, unfolded
 from pipelines.training.validation import Scores, Validator
 
+EXTRACTOR = "extractor.safetensors"  # weights of stage 1, in the folder of the run
 DEVICES = ("auto", "cpu", "cuda")
 
 
@@ -72,6 +76,8 @@ def train(
     """
     with processes(choose_device(device)) as group:
         observer = observer if group.main else nobody
+        if recipe.features.finetune:
+            recipe = _with_finetuned_extractor(recipe, out, group, observer)
         data = open_data(recipe, group, on_item, lambda text: observer(Remark(text)))
         return train_on(data, recipe, RunFolder(out), resume, group, observer)
 
@@ -212,6 +218,21 @@ def choose_device(name: str) -> torch.device:
     if name == "cuda" and not available:
         raise MissingDependencyError("--device cuda: PyTorch sees no GPU here; use --device cpu")
     return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def _with_finetuned_extractor(recipe: Recipe, out: Path, group: Processes, observer: Observer) -> Recipe:
+    """Stage 1, unless its weights are in `out` already; then the recipe that takes them for stage 2.
+
+    Only the first process fine-tunes; the others wait for its file.
+    """
+    weights = out / EXTRACTOR
+    if group.main and not weights.is_file():
+        result = finetune_extractor(open_media(recipe), recipe, out, group, observer)
+        found = {name: value for name, value in vars(result).items() if name != "weights"}
+        write_text(out / "extractor.json", json.dumps(found, indent=2) + "\n")
+    group.wait()
+    features = recipe.features
+    return replace(recipe, features=replace(features, weights={**features.weights, str(features.names): str(weights)}))
 
 
 def _statistics(data: TrainingData, recipe: Recipe) -> FeatureStatistics | None:

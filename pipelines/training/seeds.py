@@ -18,7 +18,7 @@ from pipelines.training.feature_cache import OnItem
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
-from pipelines.training.validation import Scores
+from pipelines.training.validation import METRICS, Scores
 
 SEEDS = "seeds.toml"  # in the folder of several runs: how many
 
@@ -44,7 +44,7 @@ class SeedsResult:
 
     def to_dict(self) -> dict[str, Any]:
         table = {}
-        for metric in ("loss", "accuracy", "accuracy_mean", "map"):
+        for metric in ("loss", *METRICS):
             for last in (False, True):
                 found = self.mean_deviation(metric, last)
                 if found is not None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import InputError
+from pipelines.evaluation.classification import majority_vote
 from pipelines.evaluation.metrics import precision_scores
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.distributed import Processes
@@ -25,6 +26,7 @@ from pipelines.training.sampling import Mode
 from pipelines.training.statistics import FeatureStatistics
 
 TOKENS = 16384  # at a time through a banded pass
+METRICS = ("accuracy", "accuracy_mean", "accuracy_vote", "map")
 WINDOWS = 128  # at a time through the regular model
 
 
@@ -35,6 +37,7 @@ class Scores:
     loss: float
     accuracy: float | None = None  # of clips, by their last token
     accuracy_mean: float | None = None  # of clips, by the mean of their tokens' probabilities
+    accuracy_vote: float | None = None  # of clips, by the class that most of their tokens name
     map: float | None = None  # of frames
 
     def value(self, metric: str) -> float:
@@ -147,11 +150,14 @@ class Validator:
             [self.recordings[output.recording].target_rows(np.zeros(1, dtype=np.int64))[0] for output in outputs]
         )
         loss = float(frame_losses(torch.from_numpy(last), torch.from_numpy(targets), self.loss).mean())
-        mean = None
-        if self.mode == "chunk":
-            means = np.stack([probabilities(output.logits, self.loss).mean(axis=0) for output in outputs])
-            mean = float((means.argmax(axis=1) == labels).mean())
-        return Scores(loss, accuracy=float((last.argmax(axis=1) == labels).mean()), accuracy_mean=mean)
+        accuracy = float((last.argmax(axis=1) == labels).mean())
+        if self.mode != "chunk":
+            return Scores(loss, accuracy)
+        means = np.stack([probabilities(output.logits, self.loss).mean(axis=0) for output in outputs])
+        clip = np.repeat(np.arange(len(outputs)), [len(output.logits) for output in outputs])
+        votes = majority_vote(np.concatenate([output.logits for output in outputs]), clip, means)
+        mean, vote = float((means.argmax(axis=1) == labels).mean()), float((votes == labels).mean())
+        return Scores(loss, accuracy, mean, vote)
 
     def _frame_scores(self, outputs: Sequence[Outputs]) -> Scores:
         logits, targets = [], []

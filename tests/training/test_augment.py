@@ -1,0 +1,119 @@
+"""Augmentation changes what it says and nothing else; statistics fold away exactly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.training.augment import augment
+from pipelines.training.batching import BatchLoader
+from pipelines.training.recipe import AugmentationOptions, ScheduleOptions
+from pipelines.training.sampling import Sample
+from pipelines.training.schedules import LearningRate
+from pipelines.training.statistics import FeatureStatistics, feature_statistics, folded, unfolded
+from tests.training.training_problems import WIDTH, stream, stream_data, tiny_config
+
+STATISTICS = FeatureStatistics(np.full(WIDTH, 7.0, np.float32), np.arange(1, WIDTH + 1, dtype=np.float32))
+
+
+def generator() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def test_masks_set_stretches_to_the_mean() -> None:
+    rows = stream("a", 40, 0).rows
+    masked = augment(rows, AugmentationOptions(time_masks=1, time_mask=10), STATISTICS, generator())
+    changed = np.flatnonzero((masked != rows).any(axis=1))
+    assert 0 < len(changed) <= 10
+    assert np.ptp(changed) == len(changed) - 1
+    assert (masked[changed] == 7.0).all()
+    masked = augment(rows, AugmentationOptions(feature_masks=1, feature_mask=4), STATISTICS, generator())
+    changed = np.flatnonzero((masked != rows).any(axis=0))
+    assert 0 < len(changed) <= 4
+    assert (masked[:, changed] == 7.0).all()
+    assert (rows != 7.0).all()  # the original is left alone
+
+
+def test_noise_and_gain_are_in_units_of_the_deviation() -> None:
+    rows = np.zeros((4000, WIDTH), np.float32)
+    noisy = augment(rows, AugmentationOptions(noise=0.5), STATISTICS, generator())
+    np.testing.assert_allclose(noisy.std(axis=0), 0.5 * STATISTICS.deviation, rtol=0.05)
+    louder = augment(rows, AugmentationOptions(gain=0.5), STATISTICS, generator())
+    np.testing.assert_allclose(louder / STATISTICS.deviation, louder[0, 0], rtol=1e-6)
+
+
+def load(options: AugmentationOptions, samples: list[Sample], recordings: tuple | None = None):
+    data = recordings or stream_data().train
+    loader = BatchLoader(data, feature_statistics(data), False, options, 15, 0, 0)
+    return loader.load(samples, epoch=1, step=2)
+
+
+def test_mixing_keeps_targets_and_features_together() -> None:
+    samples = [Sample(0, 0, 30, 0), Sample(1, 0, 20, 0)]
+    plain = load(AugmentationOptions(), samples)
+    mixed = load(AugmentationOptions(mixup=0.5), samples)
+    share = (
+        1
+        - mixed.targets[0, 10:].max(dim=1).values[plain.targets[0, 10:30].argmax(1) != plain.targets[1, :20].argmax(1)]
+    )
+    assert float(share.max() - share.min()) < 1e-6  # one share for the whole sample
+    share = float(share[0])
+    assert 0 < share <= 0.5
+    # Aligned at their ends: the first ten rows have no partner.
+    torch.testing.assert_close(mixed.tokens[0, :10], plain.tokens[0, :10])
+    torch.testing.assert_close(mixed.tokens[0, 10:], (1 - share) * plain.tokens[0, 10:] + share * plain.tokens[1, :20])
+    torch.testing.assert_close(mixed.targets.sum(dim=2)[0], torch.ones(30))
+
+
+def test_speed_moves_targets_with_the_features() -> None:
+    rows = np.repeat(np.arange(100, dtype=np.float32)[:, None], WIDTH, axis=1)
+    targets = np.zeros((100, 4), np.float32)
+    targets[np.arange(100), np.arange(100) // 25] = 1
+    recording = replace(stream("a", 100, 0), rows=rows, targets=targets)
+    batch = load(AugmentationOptions(speed=0.3), [Sample(0, 40, 90, 47)], (recording,))
+    places = batch.tokens[0, :, 0].numpy()  # the feature is the place
+    speed = np.diff(places)
+    assert places[-1] == 89.0
+    np.testing.assert_allclose(speed, speed[0], rtol=1e-4)
+    assert 0.7 <= speed[0] <= 1.3 and abs(speed[0] - 1) > 1e-3
+    np.testing.assert_array_equal(batch.targets[0].argmax(1), np.rint(places).astype(int) // 25)
+
+
+def test_folding_and_unfolding_change_no_output() -> None:
+    torch.manual_seed(0)
+    model = ContinualTransformer(tiny_config()).eval()
+    data = stream_data().train
+    statistics = feature_statistics(data)
+    raw = torch.from_numpy(data[0].rows[:8])[None]
+    standard = torch.from_numpy(statistics.standardize(data[0].rows[:8]))[None]
+    torch.testing.assert_close(folded(model, statistics)(raw), model(standard), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(unfolded(model, statistics)(standard), model(raw), rtol=1e-4, atol=1e-5)
+
+
+def test_statistics_are_those_of_all_rows() -> None:
+    data = stream_data().train
+    rows = np.concatenate([recording.rows[:] for recording in data])
+    found = feature_statistics(data)
+    np.testing.assert_allclose(found.mean, rows.mean(axis=0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.deviation, rows.std(axis=0), rtol=1e-4)
+
+
+def test_schedules() -> None:
+    def rates(**options: object) -> list[float]:
+        rate = LearningRate(ScheduleOptions(**options), 1.0, epochs=3)
+        return [rate.at(epoch, step, 2) for epoch in range(3) for step in range(2)]
+
+    assert rates(name="constant") == [1.0] * 6
+    assert rates(name="step", factor=0.1) == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+    cosine = rates(name="cosine", factor=0.0, warm_up=1.0)
+    assert cosine == pytest.approx([1 / 3, 2 / 3, 1.0, 0.853553, 0.5, 0.146447], abs=1e-5)
+    plateau = LearningRate(ScheduleOptions(name="plateau", factor=0.6, patience=2), 1.0, epochs=9)
+    seen = []
+    for metric in (0.5, 0.4, 0.4, 0.4, 0.6, 0.6):
+        plateau.epoch_done(metric)
+        seen.append(plateau.at(1, 0, 1))
+    assert seen == pytest.approx([1, 1, 1, 0.6, 0.6, 0.6])
