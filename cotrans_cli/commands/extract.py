@@ -119,7 +119,7 @@ def _print(summary: Summary) -> None:
     for file in summary.files:
         print_line(f"all recordings together: {file}")
     if summary.ignored:
-        note(f"{summary.ignored} files in the folders do not look like media and were left out")
+        note(f"left out, because they do not look like media: {summary.ignored} files in the folders")
 
 
 @contextmanager
