@@ -13,7 +13,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
-from tensorflow_bundle import write_bundle
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.features.audio import build_audio_extractor
@@ -21,6 +20,7 @@ from pipelines.features.audio.musicnn import load_musicnn, musicnn_tags, shipped
 from pipelines.features.audio.musicnn_import import convert_wheel
 from pipelines.features.audio.musicnn_network import without_dead_channels
 from pipelines.features.tensorflow_checkpoint import masked_crc32c
+from tests.features.tensorflow_bundle import write_bundle
 
 RATE = 16000
 PATCH = 187
@@ -74,10 +74,10 @@ def music(shared_dir: Path, name: str, seconds: float = 15) -> NDArray[np.float3
 
 
 def assert_equals_evaluation(audio: NDArray[np.float32], network: str) -> None:
-    """Row 3 at a hop of one second: the patch begins at the frame of 256 samples at or before its window."""
+    """Row 3 at a hop of one second: the patch begins at the even frame at or before its window."""
     stream = build_audio_extractor("musicnn", 1.0, {"network": network, "output": "pooled+tags"})
     row = np.concatenate([stream.push(audio), stream.flush()])[3]
-    begin = (4 * RATE - 48128) // 256 * 256
+    begin = (4 * RATE - 48128) // 512 * 512
     flat, tags = evaluate(load_file(shipped_weights(network)), log_mel(audio[begin : begin + 48128]))
     np.testing.assert_allclose(row[:256], flat, rtol=0, atol=2e-5)
     np.testing.assert_allclose(row[256:], tags, rtol=0, atol=2e-6)

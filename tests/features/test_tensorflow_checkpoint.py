@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tensorflow_bundle import field, write_bundle
 
 from pipelines.errors import CheckpointError
 from pipelines.features.tensorflow_checkpoint import TensorflowCheckpoint, crc32c
+from tests.features.tensorflow_bundle import field, write_bundle
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipelines.errors import ConfigurationError
 from pipelines.features.audio.clock import RowClock
 from pipelines.features.audio.mel import general_front_end
-from pipelines.features.audio.windowed import WindowedExtractor
+from pipelines.features.audio.windowed import WindowedExtractor, of_windows
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec, Option
 
@@ -86,7 +86,7 @@ def build_logmel(
     spec = ExtractorSpec("logmel", "audio", width, window, options)
     clock = RowClock(hop, sample_rate, round(window * sample_rate), align)
     rows_of = _stacked(frames) if frames else _summed(names)
-    return WindowedExtractor(spec, clock, front_end, count, rows_of)
+    return WindowedExtractor(spec, clock, front_end, count, of_windows(count, rows_of))
 
 
 def _summed(names: list[str]) -> Callable[[NDArray[np.float32]], Rows]:

@@ -1,22 +1,20 @@
 """`musicnn`: features of a network that was trained to tag music, whose weights ship with cotrans.
 
-Rows see 187 frames, 3.008 s at 16 kHz. Before the start of a stream there is silence: the first 12 rows at a hop
-of 0.25 s have heard less music than the others.
+Rows see 187 frames, 3.008 s at 16 kHz, that begin on a grid of 32 ms. Before the start of a stream there is silence:
+the first 12 rows at a hop of 0.25 s have heard less music than the others.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pipelines.errors import CheckpointError, ConfigurationError
 from pipelines.features.audio.clock import RowClock
-from pipelines.features.audio.mel import musicnn_front_end
+from pipelines.features.audio.mel import Frames, musicnn_front_end
 from pipelines.features.audio.musicnn_network import (
     CHANNELS,
     FRAMES,
@@ -25,8 +23,9 @@ from pipelines.features.audio.musicnn_network import (
     MusicnnVgg,
     without_dead_channels,
 )
+from pipelines.features.audio.musicnn_overlap import GRID, Blocks, pooled_windows
 from pipelines.features.audio.weights import RANDOM, file_checksum, load_strictly, randomise, read_state
-from pipelines.features.audio.windowed import WindowedExtractor
+from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec
 
@@ -100,26 +99,22 @@ def build_musicnn(
         weights=checksum,
     )
     clock = RowClock(hop, front_end.sample_rate, window, align)
-    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(networks, output))
+    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(networks, output), GRID)
 
 
-def _rows_of(networks: list[MusicnnVgg], output: str) -> Callable[[NDArray[np.float32]], Rows]:
+def _rows_of(networks: list[MusicnnVgg], output: str) -> RowsOf:
     for network in networks:
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def rows_of(windows: NDArray[np.float32]) -> Rows:
-        """(rows, 187, 96) to (rows, width)."""
+    def rows_of(span: Frames, starts: list[int], memory: StreamMemory) -> Rows:
+        parts = []
         with torch.inference_mode():
-            # One at a time is as fast on a CPU, and a row's last bit does not depend on its neighbours.
-            return np.concatenate([_row(networks, torch.from_numpy(window)[None], output) for window in windows])
+            for number, network in enumerate(networks):
+                blocks: Blocks = memory.setdefault(number, {})
+                pooled = pooled_windows(network, torch.from_numpy(span), starts, blocks)
+                parts += [pooled] if "pooled" in output else []
+                # Row by row: a matrix product's last bit may depend on how many rows there are.
+                parts += [torch.cat([network.tags(row) for row in pooled.split(1)])] if "tags" in output else []
+            return np.asarray(torch.cat(parts, 1).numpy())
 
     return rows_of
-
-
-def _row(networks: list[MusicnnVgg], patch: torch.Tensor, output: str) -> Rows:
-    parts = []
-    for network in networks:
-        pooled = network.pooled(patch)
-        parts += [pooled] if "pooled" in output else []
-        parts += [network.tags(pooled)] if "tags" in output else []
-    return np.asarray(torch.cat(parts, 1).numpy())

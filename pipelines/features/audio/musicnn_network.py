@@ -10,8 +10,9 @@ BANDS = 96
 CHANNELS = 128
 TAGS = 50
 LAYERS = 5
-# (size, stride) of the pooling after each convolution, (time, band). The first one skips every second band.
-POOLS = (((4, 1), (2, 2)), ((2, 2), (2, 2)), ((2, 2), (2, 2)), ((2, 2), (2, 2)), ((4, 4), (4, 4)))
+# (size, stride) of the pooling after each convolution, (time, band). In musicnn, the first one keeps every second band
+# without a look at the others (size 1, stride 2); here the first convolution leaves them out (its own stride).
+POOLS = (((4, 1), (2, 1)), ((2, 2), (2, 2)), ((2, 2), (2, 2)), ((2, 2), (2, 2)), ((4, 4), (4, 4)))
 POOLED_STEPS = 2  # time steps that are left after the last pooling; one band is left
 NORM_EPSILON = 1e-3  # TensorFlow's default
 
@@ -49,7 +50,6 @@ class MusicnnVgg(nn.Module):
     def __init__(self, widths: tuple[int, ...] = (CHANNELS,) * LAYERS) -> None:
         super().__init__()
         self.input_norm = FixedBatchNorm(1)
-        # The first pooling keeps every second band without a look at the others: they are not computed.
         self.convolutions = nn.ModuleList(
             nn.Conv2d(inputs, outputs, 3, padding=1, stride=(1, 2) if inputs == 1 else (1, 1))
             for inputs, outputs in zip((1, *widths[:-1]), widths, strict=True)
@@ -60,15 +60,18 @@ class MusicnnVgg(nn.Module):
     def pooled(self, patches: Tensor) -> Tensor:
         """(rows, 187, 96) log-mel patches to (rows, 256): the last pooling, time-major as in TensorFlow."""
         x = self.input_norm(patches[:, None])
-        layers = zip(self.convolutions, self.norms, POOLS, strict=True)
-        for number, (convolution, norm, (size, stride)) in enumerate(layers):
-            x = norm(torch.relu(convolution(x)))
-            if number == 0:
-                x = nn.functional.max_pool2d(x, size, (stride[0], 1))
-            else:
-                x = nn.functional.max_pool2d(x, size, stride)
-        rows: Tensor = x.permute(0, 2, 3, 1).flatten(1)
-        return rows
+        for layer in range(LAYERS):
+            x = self.pool(layer, self.activate(layer, self.convolutions[layer](x)))
+        return x.permute(0, 2, 3, 1).flatten(1)
+
+    def activate(self, layer: int, maps: Tensor) -> Tensor:
+        """ReLU and batch norm after a convolution: (rows, channels, time, bands) to the same."""
+        result: Tensor = self.norms[layer](torch.relu(maps))
+        return result
+
+    def pool(self, layer: int, maps: Tensor) -> Tensor:
+        """(rows, channels, time, bands) to fewer time steps and bands."""
+        return nn.functional.max_pool2d(maps, *POOLS[layer])
 
     def tags(self, pooled: Tensor) -> Tensor:
         """(rows, 256) to (rows, 50): the likelihood of each tag."""

@@ -19,7 +19,7 @@ from pipelines.features.audio.clock import RowClock
 from pipelines.features.audio.mel import vggish_front_end
 from pipelines.features.audio.vggish_network import EMBEDDING, FRAMES, PENULTIMATE, PcaParameters, Vggish
 from pipelines.features.audio.weights import RANDOM, file_checksum, load_strictly, randomise, read_state
-from pipelines.features.audio.windowed import WindowedExtractor
+from pipelines.features.audio.windowed import WindowedExtractor, of_windows
 from pipelines.features.audio.winograd import WinogradBlock
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec, Option
@@ -98,7 +98,7 @@ def build_vggish(
     window = round(WINDOW_SECONDS * front_end.sample_rate)
     spec = ExtractorSpec("vggish", "audio", WIDTHS[output], WINDOW_SECONDS, options, checksum)
     clock = RowClock(hop, front_end.sample_rate, window, align)
-    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(network, output, pca))
+    return WindowedExtractor(spec, clock, front_end, FRAMES, of_windows(FRAMES, _rows_of(network, output, pca)))
 
 
 def _rows_of(network: Vggish, output: str, pca: PcaParameters | None) -> Callable[[NDArray[np.float32]], Rows]:

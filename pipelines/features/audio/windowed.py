@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,13 @@ from pipelines.features.spec import ExtractorSpec
 # A long piece is worked through in blocks, so that memory does not grow with the piece.
 BLOCK_SECONDS = 30
 BLOCK_ROWS = 32
+
+
+# What a function of frames keeps from one call to the next of the same stream; empty at its start.
+StreamMemory = dict[Any, Any]
+# A span of frames (frames, bands), the first frame of each row's window, counted from the start of the stream, and the
+# stream's memory, to rows (rows, width). The span begins with the first window and ends with the last.
+RowsOf = Callable[[Frames, list[int], StreamMemory], Rows]
 
 
 class FrameWindows:
@@ -52,8 +60,21 @@ class FrameWindows:
             self._first += known
 
 
+def of_windows(count: int, rows_of: Callable[[NDArray[np.float32]], Rows]) -> RowsOf:
+    """For what looks at each window on its own: windows (rows, count, bands) to rows (rows, width)."""
+
+    def rows_of_span(span: Frames, starts: list[int], _: StreamMemory) -> Rows:
+        places = [start - starts[0] for start in starts]
+        return rows_of(np.stack([span[place : place + count] for place in places]))
+
+    return rows_of_span
+
+
 class WindowedExtractor:
-    """An `AudioExtractor`: `rows_of` maps windows (rows, frames, bands) to rows (rows, width)."""
+    """An `AudioExtractor` whose rows are functions of a window of log-mel frames.
+
+    `grid` is in frames: windows begin at multiples of it, at or before the place that the clock says.
+    """
 
     def __init__(
         self,
@@ -61,7 +82,8 @@ class WindowedExtractor:
         clock: RowClock,
         front_end: MelFrontEnd,
         frames_per_row: int,
-        rows_of: Callable[[NDArray[np.float32]], Rows],
+        rows_of: RowsOf,
+        grid: int = 1,
     ) -> None:
         self.spec = spec
         self.sample_rate = front_end.sample_rate
@@ -69,6 +91,8 @@ class WindowedExtractor:
         self._front_end = front_end
         self._count = frames_per_row
         self._rows_of = rows_of
+        self._grid = grid
+        self._memory: StreamMemory = {}
         self._windows = FrameWindows(front_end, self._first_frame(0))
         self._next = 0  # the first row that has not been given
         self._arrived = 0  # samples
@@ -76,7 +100,7 @@ class WindowedExtractor:
 
     def fresh(self) -> WindowedExtractor:
         """The same extractor at the start of another stream; the network is shared."""
-        return WindowedExtractor(self.spec, self._clock, self._front_end, self._count, self._rows_of)
+        return WindowedExtractor(self.spec, self._clock, self._front_end, self._count, self._rows_of, self._grid)
 
     def push(self, samples: Samples) -> Rows:
         """(samples,) float32 to the rows (rows, width) that are complete with them."""
@@ -115,12 +139,13 @@ class WindowedExtractor:
         return np.concatenate([self._none(), *parts])
 
     def _rows(self, begin: int, end: int) -> Rows:
-        windows = [self._windows.window(self._first_frame(row), self._count) for row in range(begin, end)]
-        return self._rows_of(np.stack(windows))
+        starts = [self._first_frame(row) for row in range(begin, end)]
+        span = self._windows.window(starts[0], starts[-1] - starts[0] + self._count)
+        return self._rows_of(span, starts, self._memory)
 
     def _first_frame(self, row: int) -> int:
-        # Rounded down to the grid, so that a causal row never sees past its own time.
-        return self._clock.begin(row) // self._front_end.frame_hop
+        # Rounded down, so that a causal row never sees past its own time.
+        return self._clock.begin(row) // (self._front_end.frame_hop * self._grid) * self._grid
 
     def _none(self) -> Rows:
         return np.zeros((0, self.spec.width), np.float32)
