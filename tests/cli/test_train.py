@@ -1,0 +1,173 @@
+"""`cotrans train` as a person uses it: a folder of features in, a run folder out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+from cotrans_cli.commands.train import train
+from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.errors import ConfigurationError, CotransError, InputError, UsageError
+
+app = typer.Typer()
+app.command("train")(train)
+app.command("other")(lambda: None)  # with a single command typer leaves out its name
+
+SMALL = ("--model", "cotrans-b1", "--window", "10", "--learning-rate", "3e-3", "--batch-size", "6")
+SMALLER = (*SMALL, "-s", "model.width=16", "-s", "model.heads=2", "-s", "model.feed_forward=16")
+
+
+def run(*arguments: Any) -> Any:
+    return CliRunner().invoke(app, ["train", *map(str, arguments)])
+
+
+def error_of(*arguments: Any) -> CotransError:
+    result = run(*arguments)
+    assert isinstance(result.exception, CotransError), result.output
+    assert "\n" not in str(result.exception)
+    return result.exception
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> Path:
+    """Feature files of clips, three labels."""
+    generator = np.random.default_rng(0)
+    for split, count in (("train", 6), ("validation", 3)):
+        for label, name in enumerate(("cat", "dog", "owl")):
+            folder = tmp_path / "clips" / split / name
+            folder.mkdir(parents=True)
+            for number in range(count):
+                rows = generator.normal(0, 0.5, (10 + number % 2, 5)) + np.eye(5)[label] * 2
+                np.save(folder / f"{split}-{name}-{number}.npy", rows.astype(np.float32))
+    return tmp_path / "clips"
+
+
+def test_from_a_folder_to_a_checkpoint(clips: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = run("--dataset", "folder", "--root", clips, *SMALLER, "--epochs", "12", "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "best epoch" in result.stdout and "accuracy" in result.stdout
+    assert "epoch   1  loss" in result.stderr
+    checkpoint = load_checkpoint(out / "best.safetensors")
+    assert checkpoint.class_names == ("cat", "dog", "owl")
+    assert checkpoint.config.window == 10 and checkpoint.config.input_width == 5
+    assert checkpoint.provenance["recipe"]["data"]["dataset"] == "folder"
+    rows = list(csv.DictReader((out / "metrics.csv").open()))
+    assert [row["epoch"] for row in rows] == [str(epoch) for epoch in range(1, 13)]
+    assert float(rows[-1]["train_loss"]) < 0.5 * float(rows[0]["train_loss"])
+    environment = json.loads((out / "environment.json").read_text())
+    assert environment["seed"] == 0 and environment["torch"] == torch.__version__
+    assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["scores"]["accuracy"] == max(float(row["validation_accuracy"]) for row in rows)
+
+
+def test_json_and_seeds(clips: Path, tmp_path: Path) -> None:
+    data = ("--dataset", "folder", "--root", clips)
+    result = run(*data, *SMALLER, "--epochs", 2, "--out", tmp_path / "five", "--seeds", 3, "--json")
+    assert result.exit_code == 0, result.output
+    values = json.loads(result.stdout)
+    found = values["metrics"]["accuracy"]
+    assert found["mean"] == pytest.approx(np.mean(found["values"]))
+    assert found["deviation"] == pytest.approx(np.std(found["values"], ddof=1))
+    assert [entry["seed"] for entry in values["runs"]] == [0, 1, 2]
+    # Resuming a finished set of runs trains nothing and reports the same.
+    before = (tmp_path / "five" / "seed-1" / "state.pt").stat().st_mtime_ns
+    again = json.loads(run("--resume", tmp_path / "five", "--json").stdout)
+    assert again["metrics"] == values["metrics"]
+    assert (tmp_path / "five" / "seed-1" / "state.pt").stat().st_mtime_ns == before
+
+
+def test_a_written_recipe_gives_the_same_run(clips: Path, tmp_path: Path) -> None:
+    data = ("--dataset", "folder", "--root", clips, *SMALLER, "--epochs", "2")
+    recipe = tmp_path / "my.toml"
+    assert run(*data, "--write-recipe", recipe).exit_code == 0
+    assert run(*data, "--out", tmp_path / "a").exit_code == 0
+    assert run("--recipe", recipe, "--out", tmp_path / "b").exit_code == 0
+    one, two = (load_checkpoint(tmp_path / name / "last.safetensors").model.state_dict() for name in "ab")
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    assert (tmp_path / "a" / "config.toml").read_text() == recipe.read_text()
+    shown = run(*data, "--write-recipe", "-")
+    assert shown.stdout == recipe.read_text()
+
+
+def test_ctrl_c_saves_and_resume_goes_on(clips: Path, tmp_path: Path) -> None:
+    """A real process gets a real SIGINT in the middle; the resumed run is the uninterrupted one."""
+    program = "import sys\nfrom tests.cli.test_train import app\nsys.exit(app(sys.argv[1:], standalone_mode=False))\n"
+    data = ("train", "--dataset", "folder", "--root", str(clips), *SMALLER, "--epochs", "60", "--threads", "1")
+    out = tmp_path / "stopped"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *data, "--out", str(out)], stderr=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (out / "metrics.csv").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    assert f"everything is saved: cotrans train --resume {out}" in errors
+    done = len(list(csv.DictReader((out / "metrics.csv").open())))
+    assert 1 <= done < 60
+    torch.set_num_threads(1)
+    assert run("--resume", out).exit_code == 0
+    assert run(*data[1:], "--out", tmp_path / "whole").exit_code == 0
+    one, two = (load_checkpoint(path / "last.safetensors").model.state_dict() for path in (out, tmp_path / "whole"))
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+
+
+def test_errors_are_one_line_with_what_to_do(clips: Path, tmp_path: Path) -> None:
+    data = ("--dataset", "folder", "--root", clips)
+    unknown = error_of(*data, "-s", "training.epoch=3")
+    assert isinstance(unknown, ConfigurationError)
+    assert "unknown key 'epoch' in [training]. Did you mean 'epochs'?" in str(unknown)
+    assert isinstance(error_of("--root", clips), UsageError)
+    assert "--dataset names one" in str(error_of("--root", clips))
+    assert isinstance(error_of("--dataset", "folder", "--root", tmp_path / "nowhere"), InputError)
+    assert "did you mean 'cotrans-b1'" in str(error_of(*data, "--model", "cotran-b1", "--out", tmp_path / "x"))
+    assert "--resume goes on with the recipe" in str(error_of("--resume", tmp_path, "--epochs", "3"))
+    assert "is not the folder of a training run" in str(error_of("--resume", tmp_path))
+    assert "no banded pass" in str(
+        error_of(*data, "--model", "trans-b1", "--window", 10, "--sampling", "chunk", "--out", tmp_path / "y")
+    )
+    assert isinstance(error_of(*data, "--device", "tpu"), UsageError)
+
+
+def test_media_without_features_says_what_to_do(tmp_path: Path) -> None:
+    import soundfile
+
+    for label in ("a", "b"):
+        for number in range(3):
+            path = tmp_path / "clips" / label / f"{number}.wav"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            soundfile.write(path, np.random.default_rng(number).normal(0, 0.1, 16000).astype(np.float32), 16000)
+    error = error_of("--dataset", "folder", "--root", tmp_path, "--out", tmp_path / "run")
+    assert "name extractors with --features" in str(error)
+    data = ("--dataset", "folder", "--root", tmp_path, "--cache", tmp_path / "cache", *SMALLER, "--epochs", 1)
+    features = ("--features", "logmel", "--hop", "0.1")
+    result = run(*data, *features, "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    checkpoint = load_checkpoint(tmp_path / "run" / "best.safetensors")
+    assert checkpoint.features is not None
+    assert (checkpoint.features.name, checkpoint.features.hop) == ("logmel", 0.1)
+    # The second run finds the features in the cache.
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npy")}
+    assert run(*data, *features, "--out", tmp_path / "again").exit_code == 0
+    assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npy")}
+    assert len(times) == 12  # rows and times of six clips
