@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from cotrans_cli.commands import demo
+from cotrans_cli.commands import convert, data, evaluate, extract, info, train, weights
 from cotrans_cli.console import note, print_line
 from pipelines import __version__
 from pipelines.errors import CotransError
@@ -44,7 +44,13 @@ def options(
         os.environ["COTRANS_DEBUG"] = "1"
 
 
-app.command("demo")(demo.demo)
+app.command("extract")(extract.extract)
+app.command("train", epilog=train.EXAMPLES)(train.train)
+app.command("convert", epilog=convert.EXAMPLES)(convert.convert)
+app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
+app.command("info")(info.info)
+app.add_typer(data.app, name="data")
+app.add_typer(weights.app, name="weights")
 
 # Click's base class for wrong options and arguments; typer ships its own copy of click or uses the package,
 # depending on its version, and exports only this subclass.
