@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,6 @@ FileKind = Literal["cotrans", "safetensors", "torch"]
 _CONTAINERS = ("model", "state_dict", "model_state_dict", "net", "weights")
 # What wrappers put before every key.
 _WRAPPERS = ("module.", "_orig_mod.")
-# A pickle of the oldest protocol begins with a name that it asks for.
-_TEXT_PICKLE = re.compile(rb"\(*c[\w.]+\n\w")
 
 
 @dataclass(frozen=True)
@@ -53,13 +50,19 @@ def file_kind(path: Path) -> FileKind:
         return "torch"
     if start[8:9] == b"{":
         return "cotrans" if _is_ours(path) else "safetensors"
-    if start[0] == 0x80 or _TEXT_PICKLE.match(start):
-        # A pickle that torch.save did not write. Going through it names what it asks for, if it asks for anything.
-        load_pickle(path, error=CheckpointError)
-        raise CheckpointError(
-            f"{path} is a pickle, but not one of torch.save: save with torch.save(model.state_dict(), …)"
-        )
+    _refuse_pickle(path)
     raise CheckpointError(f"{path} is neither a PyTorch nor a safetensors file (it starts with {start[:12]!r})")
+
+
+def _refuse_pickle(path: Path) -> None:
+    """Refuse a pickle that torch.save did not write, with the name of what it asks for, if it asks for anything."""
+    try:
+        load_pickle(path, error=CheckpointError)
+    except CheckpointError as error:
+        if ": refused: the pickle asks for '" in str(error):
+            raise
+        return
+    raise CheckpointError(f"{path} is a pickle, but not one of torch.save: save with torch.save(model.state_dict(), …)")
 
 
 def read_source(path: Path) -> SourceFile:

@@ -75,7 +75,7 @@ def read_torch_file(path: Path) -> Any:
             raise CheckpointError(f"{path}: refused: the file asks for '{refusal}'; {READS}") from None
         except _DamagedError as damage:
             raise CheckpointError(f"{path} is damaged: {damage}") from None
-        except zipfile.BadZipFile as damage:
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as damage:  # unknown methods, passwords
             raise CheckpointError(f"{path} is damaged or truncated: it is not a whole archive ({damage})") from None
         except (MemoryError, RecursionError, *_BROKEN_PICKLE) as damage:
             reason = " ".join(str(damage).split()) or type(damage).__name__

@@ -1,0 +1,232 @@
+"""Encoders of torch and of the authors' continual library, alone and inside larger models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from pipelines.checkpoints.imported import Hints, Imported
+from pipelines.checkpoints.opening import open_checkpoint, open_source
+from pipelines.checkpoints.own_import import filled_model
+from pipelines.checkpoints.proof import prove, random_stream
+from pipelines.errors import CheckpointError, ConfigurationError, UsageError
+
+WIDTH, HEADS, WINDOW = 16, 4, 6
+KNOWN = Hints(heads=HEADS, window=WINDOW)
+
+
+def encoder(layers: int, norm: bool = False, seed: int = 0, **options: object) -> nn.TransformerEncoder:
+    """An encoder in which every weight matters: norms and biases start as 1 and 0."""
+    torch.manual_seed(seed)
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 24, batch_first=True, **options)  # type: ignore[arg-type]
+    made = nn.TransformerEncoder(layer, layers, nn.LayerNorm(WIDTH) if norm else None, enable_nested_tensor=False)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter += 0.2 * torch.randn_like(parameter)
+    return made.eval()
+
+
+class Tagger(nn.Module):
+    """What people write around an encoder."""
+
+    def __init__(self, inputs: int = 10, classes: int = 5) -> None:
+        super().__init__()
+        self.embed = nn.Linear(inputs, WIDTH)
+        self.encoder = encoder(2)
+        self.norm = nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(self.norm(self.encoder(self.embed(tokens))[:, -1]))
+
+
+def proves(imported: Imported, limit: float = 5e-6) -> None:
+    model = filled_model(imported.config, imported.weights)
+    assert prove(model, imported.reference, random_stream(imported.config, torch.float32)).relative < limit
+
+
+def equals(path: Path, hints: Hints, regular: nn.Module, inputs: int = WIDTH) -> None:
+    """The converted model steps to what the module itself gives for each window."""
+    checkpoint = open_checkpoint(path, hints)
+    stream = torch.randn(1, 4 * WINDOW, inputs)
+    with torch.inference_mode():
+        steps, _ = checkpoint.model.steps(stream, checkpoint.model.initial_state(1))
+        for end in range(1, stream.shape[1] + 1):
+            expected = regular(stream[:, max(end - WINDOW, 0) : end])
+            expected = expected[:, -1] if expected.dim() == 3 else expected
+            assert torch.allclose(steps[:, end - 1], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 4])
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_torch_encoder(tmp_path: Path, layers: int, norm_first: bool, activation: str) -> None:
+    """Must show 4: a state dict saved by torch alone."""
+    made = encoder(layers, norm=norm_first, norm_first=norm_first, activation=activation)
+    torch.save(made.state_dict(), tmp_path / "e.pth")
+    hints = Hints(
+        heads=HEADS, window=WINDOW, norm="pre" if norm_first else None, activation="gelu" if activation == "gelu" else None
+    )  # fmt: skip
+    imported = open_source(tmp_path / "e.pth", hints).imported
+    assert imported.config.blocks == layers and imported.config.final_norm == norm_first
+    proves(imported)
+    equals(tmp_path / "e.pth", hints, made)
+
+
+def test_torch_layer_alone(tmp_path: Path) -> None:
+    made = encoder(1)
+    torch.save(made.layers[0].state_dict(), tmp_path / "e.pth")
+    assert open_source(tmp_path / "e.pth", KNOWN).imported.kind.startswith("torch.nn.TransformerEncoderLayer, 1")
+    equals(tmp_path / "e.pth", KNOWN, made)
+
+
+def test_without_biases(tmp_path: Path) -> None:
+    made = encoder(2, bias=False)
+    torch.save(made.state_dict(), tmp_path / "e.pth")
+    config = open_source(tmp_path / "e.pth", KNOWN).imported.config
+    assert not config.in_projection_bias and not config.out_projection_bias
+    equals(tmp_path / "e.pth", KNOWN, made)
+
+
+def test_inside_a_larger_model(tmp_path: Path) -> None:
+    """Input projection, norm and head are told by shape and place; their names are the user's own."""
+    made = Tagger().eval()
+    torch.save({"state_dict": made.state_dict(), "epoch": 3}, tmp_path / "t.pth")
+    imported = open_source(tmp_path / "t.pth", KNOWN).imported
+    assert imported.mapped["embed.weight"] == "input_projection.weight"
+    assert imported.mapped["norm.bias"] == "final_norm.bias"
+    assert imported.mapped["head.weight"] == "classifier.weight"
+    equals(tmp_path / "t.pth", KNOWN, made, inputs=10)
+
+
+def test_square_layers_are_told_by_place(tmp_path: Path) -> None:
+    made = Tagger(WIDTH, WIDTH).eval()
+    torch.save(made.state_dict(), tmp_path / "t.pth")
+    equals(tmp_path / "t.pth", KNOWN, made)
+    # Safetensors files are sorted by name, so that place tells nothing.
+    save_file(made.state_dict(), tmp_path / "t.safetensors")
+    with pytest.raises(CheckpointError, match="keys that nothing explains: embed"):
+        open_source(tmp_path / "t.safetensors", KNOWN)
+
+
+def test_prefix_takes_the_encoder_alone(tmp_path: Path) -> None:
+    made = Tagger().eval()
+    torch.save(made.state_dict(), tmp_path / "t.pth")
+    for prefix in ("encoder.", "encoder"):
+        hints = Hints(heads=HEADS, window=WINDOW, prefix=prefix)
+        imported = open_source(tmp_path / "t.pth", hints).imported
+        assert imported.dropped["head.weight"] == "outside --prefix"
+        assert any("no classifier" in note for note in imported.notes)
+        equals(tmp_path / "t.pth", hints, made.encoder)
+    named = Hints(heads=HEADS, window=WINDOW, prefix="encoder.", input_layer="embed", classifier="head")
+    without_norm = nn.Sequential(made.embed, made.encoder, made.head)
+    equals(tmp_path / "t.pth", named, without_norm, inputs=10)
+
+
+def test_two_encoders(tmp_path: Path) -> None:
+    both = nn.ModuleDict({"audio": encoder(1), "video": encoder(2, seed=1)})
+    torch.save(both.state_dict(), tmp_path / "b.pth")
+    with pytest.raises(UsageError, match=r"several encoders: choose one with --prefix \(audio\., video\.\)"):
+        open_source(tmp_path / "b.pth", KNOWN)
+    equals(tmp_path / "b.pth", Hints(heads=HEADS, window=WINDOW, prefix="video."), both["video"])
+    with pytest.raises(UsageError, match="no encoder has keys that begin so"):
+        open_source(tmp_path / "b.pth", Hints(heads=HEADS, window=WINDOW, prefix="text."))
+
+
+def test_two_heads(tmp_path: Path) -> None:
+    made = Tagger().eval()
+    made.verb = nn.Linear(WIDTH, 7)
+    torch.save(made.state_dict(), tmp_path / "t.pth")
+    with pytest.raises(UsageError, match=r"choose one with --classifier \(head, verb\)"):
+        open_source(tmp_path / "t.pth", KNOWN)
+
+
+def test_double_precision_stays(tmp_path: Path) -> None:
+    torch.save(encoder(2).double().state_dict(), tmp_path / "e.pth")
+    imported = open_source(tmp_path / "e.pth", KNOWN).imported
+    model = filled_model(imported.config, imported.weights)
+    assert model.classifier.weight.dtype == torch.float64
+    assert prove(model, imported.reference, random_stream(imported.config, torch.float64)).relative < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "hints"),
+    [
+        ("continual_b1", Hints(heads=4, window=8)),
+        ("continual_b2", Hints(heads=4, window=8)),
+        ("continual_vision", Hints(heads=4, window=8, activation="gelu")),
+        ("cooadtr_b1", Hints()),
+        ("cooadtr_b2", Hints()),
+    ],
+)
+@torch.inference_mode()
+def test_continual_library(golden_dir: Path, name: str, hints: Hints) -> None:
+    """Must show 5: checkpoints of continual-inference 1.2.4 agree with that library's own forward."""
+    expected = load_file(golden_dir / f"{name}.expected.safetensors")
+    path = golden_dir / f"{name}.pth"
+    model = open_checkpoint(path, hints).model
+    steps, _ = model.steps(expected["stream"].unsqueeze(0), model.initial_state(1))
+    difference = (steps[0, model.config.window - 1 :] - expected["scores"]).abs().max()
+    assert difference / expected["scores"].abs().max() < 2e-6
+    proves(open_source(path, hints).imported)
+
+
+def test_fixed_positions_of_the_library_are_cyclic(golden_dir: Path) -> None:
+    config = open_source(golden_dir / "continual_vision.pth", Hints(heads=4, window=8, activation="gelu")).imported.config
+    assert (config.positional, config.encoding, config.position_count) == ("recycling", "cyclic", 8)
+
+
+def test_cooadtr_does_not_save_its_fixed_positions(golden_dir: Path, tmp_path: Path) -> None:
+    weights = torch.load(golden_dir / "cooadtr_b1.pth", weights_only=False)["model"]
+    del weights["1.pe.weight"]
+    torch.save(weights, tmp_path / "c.pth")
+    known = {"heads": 4, "window": 8}
+    with pytest.raises(UsageError, match="add --encoding cyclic"):
+        open_source(tmp_path / "c.pth", Hints(**known))
+    for entries, count in (("n", 8), ("2n-1", 15), (None, 15)):
+        imported = open_source(tmp_path / "c.pth", Hints(**known, encoding="cyclic", positions=entries)).imported
+        assert imported.config.position_count == count
+        proves(imported)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layers.1.linear1.bias": None}, "layers.1.linear1.bias is missing"),
+        ({"layers.0.self_attn.in_proj_bias": None}, "layers.0.self_attn.in_proj_bias is missing"),
+        ({"layers.0.linear1.weight": None}, "lacks layers.0.linear1.weight"),
+        ({"layers.1.gate": torch.zeros(2)}, "nothing explains: layers.1.gate"),
+        ({"layers.1.norm1.weight": torch.zeros(15)}, "layers.1.norm1.weight is 15 instead of 16"),
+        ({"layers.1.norm1.weight": torch.full((16,), torch.nan)}, "NaN or infinity"),
+    ],
+)
+def test_damaged_weights(tmp_path: Path, change: dict[str, Tensor | None], message: str) -> None:
+    weights = {**encoder(2).state_dict(), **change}
+    torch.save({key: value for key, value in weights.items() if value is not None}, tmp_path / "e.pth")
+    with pytest.raises(CheckpointError) as error:
+        open_source(tmp_path / "e.pth", KNOWN)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_what_is_not_said_and_what_does_not_fit(tmp_path: Path) -> None:
+    torch.save(encoder(1).state_dict(), tmp_path / "e.pth")
+    with pytest.raises(UsageError, match="does not say its window: add --window"):
+        open_source(tmp_path / "e.pth")
+    with pytest.raises(UsageError, match="does not say its number of heads: add --heads"):
+        open_source(tmp_path / "e.pth", Hints(window=6))
+    with pytest.raises(ConfigurationError, match="width 16 is not divisible by heads 3"):
+        open_source(tmp_path / "e.pth", Hints(window=6, heads=3))
+    with pytest.raises(UsageError, match="--window must be at least 1"):
+        open_source(tmp_path / "e.pth", Hints(window=0, heads=4))
+    with pytest.raises(UsageError, match="--class-token, --positions: a torch.nn.TransformerEncoder has no use"):
+        open_source(tmp_path / "e.pth", Hints(window=6, heads=4, class_token=True, positions="n"))
+
+
+def test_unknown_model(tmp_path: Path) -> None:
+    torch.save(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)).state_dict(), tmp_path / "m.pth")
+    with pytest.raises(CheckpointError, match=r"no model that we know .* its keys: 0\.weight; 0\.bias"):
+        open_source(tmp_path / "m.pth")
