@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from pipelines.checkpoints.imported import Hints
+from pipelines.checkpoints.opening import open_checkpoint
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import Run, get_preset
 from pipelines.model.transformer import ContinualTransformer
@@ -41,6 +44,10 @@ class ModelReport:
         """Why the published number is another one, where it is more than 0.5 % off."""
         return () if self.published is None else reasons(self.published, self.work.paper_rule)
 
+    def rows(self, detail: bool) -> list[dict[str, Any]]:
+        """Flat rows: one for each module, and the total."""
+        return [*module_rows(self.cost), total_row(self.cost)]
+
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values. These keys are stable."""
         cost, published = self.cost, self.published
@@ -76,19 +83,25 @@ class ModelReport:
 
 def module_rows(cost: ModelCost) -> list[dict[str, Any]]:
     """One flat row for each module."""
-    return [
-        {
-            "module": module.name,
-            "params": module.parameters,
-            "step_macs": module.step.macs,
-            "step_paper_rule": module.step.paper_rule,
-            "step_flops": module.step.flops,
-            "window_macs": module.window.macs,
-            "window_paper_rule": module.window.paper_rule,
-            "window_flops": module.window.flops,
-        }
-        for module in cost.modules
-    ]
+    return [_row(module.name, module.parameters, module.step, module.window) for module in cost.modules]
+
+
+def total_row(cost: ModelCost) -> dict[str, Any]:
+    """The whole model as one more row."""
+    return _row("total", cost.parameters, cost.step, cost.window)
+
+
+def _row(name: str, parameters: int, step: Work, window: Work) -> dict[str, Any]:
+    return {
+        "module": name,
+        "params": parameters,
+        "step_macs": step.macs,
+        "step_paper_rule": step.paper_rule,
+        "step_flops": step.flops,
+        "window_macs": window.macs,
+        "window_paper_rule": window.paper_rule,
+        "window_flops": window.flops,
+    }
 
 
 def report_preset(name: str, config: ModelConfig, measure: bool = False) -> ModelReport:
@@ -97,9 +110,10 @@ def report_preset(name: str, config: ModelConfig, measure: bool = False) -> Mode
     return _report(name, get_preset(name).run, cost, build_model(config), find_published(name, config), measure)
 
 
-def report_model(name: str, model: ContinualTransformer, measure: bool = False) -> ModelReport:
-    """Report on a model that is there, such as that of a checkpoint."""
-    return _report(name, "continual", model_cost(model.config), model, None, measure)
+def report_checkpoint(path: Path, hints: Hints, measure: bool = False) -> ModelReport:
+    """Report on the model of a file, ours or another project's. hints: what the file does not say."""
+    model = open_checkpoint(path, hints).model
+    return _report(path.name, "continual", model_cost(model.config), model, None, measure)
 
 
 def _report(

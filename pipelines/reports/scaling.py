@@ -1,15 +1,20 @@
-"""How the cost of attention grows with the window n or the width d."""
+"""How the cost of attention, or of a model, grows with the window n or the width d."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import UsageError
 from pipelines.reports.attention_cost import AttentionCost, attention_costs
+from pipelines.reports.attention_report import cost_row
 
-Axis = Literal["n", "d"]
+if TYPE_CHECKING:
+    from pipelines.reports.model_cost import ModelCost
+
+AXES = {"n": "window", "d": "width"}  # and the setting of a model that each is
 _MOST_POINTS = 1000
 _RANGE = re.compile(r"(\d+)\.\.(\d+)(?:([*+])(\d+))?")
 
@@ -18,18 +23,70 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)(?:([*+])(\d+))?")
 class Sweep:
     """Costs at each value of one size, the other held."""
 
-    axis: Axis
+    axis: str  # n or d
     values: tuple[int, ...]
     costs: tuple[tuple[AttentionCost, ...], ...]  # for each value: regular, retroactive, single-output
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sweep as plain values. These keys are stable."""
+        return {"sweep": self.axis, "values": list(self.values), "rows": self.rows(False)}
+
+    def rows(self, detail: bool) -> list[dict[str, Any]]:
+        """Flat rows: three for each value."""
+        return [cost_row(cost) for costs in self.costs for cost in costs]
+
+
+@dataclass(frozen=True)
+class ModelSweep:
+    """Costs of a model at each value of one size."""
+
+    model: str
+    axis: str  # n or d
+    values: tuple[int, ...]
+    costs: tuple[ModelCost, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sweep as plain values. These keys are stable."""
+        return {"model": self.model, "sweep": self.axis, "values": list(self.values), "rows": self.rows(False)}
+
+    def rows(self, detail: bool) -> list[dict[str, Any]]:
+        """Flat rows: one for each value."""
+        return [
+            {
+                self.axis: value,
+                "step_macs": cost.step.macs,
+                "step_flops": cost.step.flops,
+                "window_macs": cost.window.macs,
+                "window_flops": cost.window.flops,
+                "reduction": cost.reduction,
+                "params": cost.parameters,
+                "state_bytes": cost.state_bytes,
+            }
+            for value, cost in zip(self.values, self.costs, strict=True)
+        ]
 
 
 def sweep(axis: str, values: tuple[int, ...], n: int, d: int, heads: int = 1) -> Sweep:
     """Vary n or d over `values`; the other of `n` and `d` is held."""
-    if axis == "n":
-        return Sweep("n", values, tuple(attention_costs(value, d, heads) for value in values))
-    if axis == "d":
-        return Sweep("d", values, tuple(attention_costs(n, value, heads) for value in values))
-    raise UsageError(f"--sweep goes over n or d, not over '{axis}'")
+    check_axis(axis)
+    sizes = [(value, d) if axis == "n" else (n, value) for value in values]
+    return Sweep(axis, values, tuple(attention_costs(*size, heads) for size in sizes))
+
+
+def sweep_model(name: str, axis: str, values: tuple[int, ...], sizes: Mapping[str, Any]) -> ModelSweep:
+    """Vary the window or the width of a preset; `sizes` overrides its other settings."""
+    from pipelines.model.presets import preset
+    from pipelines.reports.model_cost import model_cost
+
+    check_axis(axis)
+    configs = [preset(name, **{**sizes, AXES[axis]: value}) for value in values]
+    return ModelSweep(name, axis, values, tuple(model_cost(config) for config in configs))
+
+
+def check_axis(axis: str) -> None:
+    """Refuse what cannot be swept."""
+    if axis not in AXES:
+        raise UsageError(f"--sweep goes over n or d, not over '{axis}'")
 
 
 def parse_values(text: str) -> tuple[int, ...]:
