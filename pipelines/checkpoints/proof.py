@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -50,8 +51,7 @@ def prove(model: ContinualTransformer, reference: Reference, stream: Tensor, pro
     for number, (ours, theirs) in enumerate(zip(steps, _windows(reference, stream, model.config.window), strict=True)):
         relative, absolute = _difference(ours, theirs)
         largest = max(largest, absolute)
-        # Written so that NaN, which compares as false, counts as the worst.
-        if not relative <= worst.relative:
+        if relative > worst.relative:
             worst = Proof(stream.shape[0], relative, absolute, number + 1)
         if progress is not None:
             progress(number + 1, stream.shape[0])
@@ -96,6 +96,7 @@ def _difference(ours: Outputs, theirs: Outputs) -> tuple[float, float]:
         difference = (mine - other).abs().max().item()
         size = other.abs().max().item()
         share = difference / size if size else difference
-        relative = share if not share <= relative else relative
-        absolute = max(absolute, difference)
+        # NaN compares as smaller than everything: what is not a number is infinitely wrong.
+        relative = max(relative, share if math.isfinite(share) else math.inf)
+        absolute = max(absolute, difference if math.isfinite(difference) else math.inf)
     return relative, absolute

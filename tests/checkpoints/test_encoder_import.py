@@ -176,7 +176,9 @@ def test_continual_library(golden_dir: Path, name: str, hints: Hints) -> None:
 
 
 def test_fixed_positions_of_the_library_are_cyclic(golden_dir: Path) -> None:
-    config = open_source(golden_dir / "continual_vision.pth", Hints(heads=4, window=8, activation="gelu")).imported.config
+    config = open_source(
+        golden_dir / "continual_vision.pth", Hints(heads=4, window=8, activation="gelu")
+    ).imported.config
     assert (config.positional, config.encoding, config.position_count) == ("recycling", "cyclic", 8)
 
 

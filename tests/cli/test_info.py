@@ -1,0 +1,120 @@
+"""`cotrans info` for every kind of file that cotrans reads."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cotrans_cli.main import run
+from pipelines.checkpoints import save_checkpoint
+from pipelines.features.spec import ExtractorSpec, FeatureSpec
+from pipelines.model import ContinualTransformer, ModelConfig
+
+Output = pytest.CaptureFixture[str]
+CONFIG = ModelConfig(input_width=5, width=8, heads=2, feed_forward=12, blocks=2, window=4, classes=3)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    features = FeatureSpec((ExtractorSpec("logmel", "audio", 5, 0.025),), hop=0.25)
+    save_checkpoint(
+        tmp_path / "m.safetensors", ContinualTransformer(CONFIG), ("a", "b", "c"), features, {"source": "x"}
+    )
+    return tmp_path / "m.safetensors"
+
+
+def told(path: Path, capsys: Output) -> dict[str, object]:
+    assert run(["info", str(path), "--json"]) == 0
+    value: dict[str, object] = json.loads(capsys.readouterr().out)
+    assert run(["info", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert str(value["kind"]) in text and str(value["summary"]) in text
+    return value
+
+
+def test_checkpoint(checkpoint: Path, capsys: Output) -> None:
+    value = told(checkpoint, capsys)
+    assert value["kind"] == "checkpoint" and value["config"] == CONFIG.to_dict()
+    assert value["class_names"] == ["a", "b", "c"] and value["provenance"] == {"source": "x"}
+    assert value["parameters"] == sum(p.numel() for p in ContinualTransformer(CONFIG).parameters())
+    assert run(["info", str(checkpoint)]) == 0
+    assert "logmel, one row every 0.25 s" in capsys.readouterr().out
+
+
+def test_stream_state(tmp_path: Path, capsys: Output) -> None:
+    model = ContinualTransformer(CONFIG)
+    model.snapshot(model.initial_state(3), tmp_path / "s.safetensors")
+    value = told(tmp_path / "s.safetensors", capsys)
+    assert value["kind"] == "stream state" and value["rows"] == 3
+
+
+def test_models_of_other_projects(golden_dir: Path, capsys: Output) -> None:
+    value = told(golden_dir / "oadtr_decoder.pth", capsys)
+    assert value["library"] == "OadTR" and "decoder of 2 blocks" in str(value["summary"])
+    assert value["beside"] == ["optimizer", "lr_scheduler", "epoch", "args"]
+    value = told(golden_dir / "oadtr_b1.pth", capsys)
+    assert "--no-class-token" in str(value["needs"])
+    value = told(golden_dir / "continual_b2.pth", capsys)
+    assert value["library"] == "continual.TransformerEncoder" and "--window" in str(value["needs"])
+
+
+def test_unknown_weights(tmp_path: Path, capsys: Output) -> None:
+    torch.save({"a.weight": torch.zeros(2, 3)}, tmp_path / "w.pt")
+    value = told(tmp_path / "w.pt", capsys)
+    assert "does not know" in str(value["summary"]) and value["tensors"] == {"a.weight": [2, 3]}
+
+
+def test_features(tmp_path: Path, capsys: Output) -> None:
+    np.save(tmp_path / "f.npy", np.zeros((7, 5), dtype=np.float32))
+    value = told(tmp_path / "f.npy", capsys)
+    assert value["kind"] == "features" and value["rows"] == 7 and value["width"] == 5
+
+
+def test_media(tmp_path: Path, capsys: Output) -> None:
+    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(bytes(16000))
+    value = told(tmp_path / "a.wav", capsys)
+    assert value["kind"] == "media" and value["duration"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code", "message"),
+    [
+        ("none.pth", None, 3, "there is no file"),
+        ("empty.pth", b"", 5, "is empty"),
+        ("text.txt", b"hello, world", 3, "no kind of file that cotrans reads"),
+        ("half.safetensors", "half", 5, "damaged, truncated or not a safetensors file"),
+        ("own.json", b"{}", 3, "not a feature manifest"),
+    ],
+)
+def test_refused(
+    tmp_path: Path, checkpoint: Path, capsys: Output, name: str, content: bytes | str | None, code: int, message: str
+) -> None:
+    path = tmp_path / name
+    if content == "half":
+        path.write_bytes(checkpoint.read_bytes()[:2000])
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    assert run(["info", str(path)]) == code
+    printed = capsys.readouterr()
+    assert printed.out == "" and message in printed.err and len(printed.err.splitlines()) == 1
+
+
+def test_folder_and_damaged_copy(tmp_path: Path, checkpoint: Path, capsys: Output) -> None:
+    assert run(["info", str(tmp_path)]) == 3
+    assert "is a folder" in capsys.readouterr().err
+    copy = tmp_path / "copy.safetensors"
+    shutil.copy(checkpoint, copy)
+    data = copy.read_bytes().replace(b'\\"blocks\\": 2', b'\\"blocks\\": 1')
+    copy.write_bytes(data)
+    assert run(["info", str(copy)]) == 5
+    assert "is not part of the model" in capsys.readouterr().err
