@@ -10,15 +10,21 @@ from pathlib import Path
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, *, locked: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well, it becomes `path` in one step.
 
-    When the block fails, the temporary file is removed and whatever stood at `path` before is untouched.
+    When the block fails, the temporary file is removed and whatever stood at `path` before is untouched. A caller
+    that holds a lock for `path` says so: then the temporary name is always the same, and what a killed run has left
+    behind is written over.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    if locked:
+        temporary = path.with_name(f".{path.name}.part")
+        temporary.write_bytes(b"")
+    else:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
     try:
         yield temporary
         with temporary.open("rb+") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -18,8 +17,6 @@ PROGRESS_EVERY = 0.2  # seconds
 
 
 def main() -> None:
-    # Ctrl-C reaches every process of a terminal; the parent decides what happens.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     tasks, out = worker_channel()
     setup = next(tasks)
     target = Target(**{**setup["target"], "folder": Path(setup["target"]["folder"])})

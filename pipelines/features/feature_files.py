@@ -17,7 +17,7 @@ from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.layout import TargetFiles
 from pipelines.features.npy_writer import HEADER, Dtype, NpyWriter
 from pipelines.features.spec import FeatureSpec
-from pipelines.files import atomic_write, write_text
+from pipelines.files import atomic_write
 
 FORMAT = "cotrans-features"
 VERSION = 1
@@ -115,18 +115,18 @@ class FeatureWriter:
 def write_features(files: TargetFiles, spec: FeatureSpec, dtype: Dtype) -> Iterator[FeatureWriter]:
     """Write the rows and times of one recording; the files appear when the block ends well, all or none.
 
-    `write_manifest` afterwards declares them complete.
+    `write_manifest` afterwards declares them complete. The caller holds a lock for the recording.
     """
     with ExitStack() as stack:
-        temporaries = [stack.enter_context(atomic_write(file.path)) for file in files.rows]
-        times = stack.enter_context(atomic_write(files.times))
+        temporaries = [stack.enter_context(atomic_write(file.path, locked=True)) for file in files.rows]
+        times = stack.enter_context(atomic_write(files.times, locked=True))
         writer = FeatureWriter(files, temporaries, times, spec, dtype)
         try:
             yield writer
         finally:
             writer.close()
         if files.rate:
-            with stack.enter_context(atomic_write(files.rate)).open("wb") as file:
+            with stack.enter_context(atomic_write(files.rate, locked=True)).open("wb") as file:
                 np.save(file, np.float64(spec.rate))
         # From here on old rows may stand beside new ones until the new manifest is written.
         files.manifest.unlink(missing_ok=True)
@@ -134,7 +134,8 @@ def write_features(files: TargetFiles, spec: FeatureSpec, dtype: Dtype) -> Itera
 
 def write_manifest(files: TargetFiles, manifest: Manifest) -> None:
     """Declare the files of a recording complete."""
-    write_text(files.manifest, manifest.to_json())
+    with atomic_write(files.manifest, locked=True) as temporary:
+        temporary.write_text(manifest.to_json(), encoding="utf-8")
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import glob
+import errno
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -38,6 +38,8 @@ Status = Literal["done", "skipped", "damaged", "failed", "busy", "conflict"]
 
 # Codecs hand out audio in pieces of some 20 ms. Rows do not depend on the pieces, but the time does.
 BLOCK_SECONDS = 4.0
+
+CLOSED_FOLDER = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 OnSeconds = Callable[[float, float | None], None]  # media seconds done, media seconds in total where known
 
@@ -97,6 +99,9 @@ def extract_recording(
         raise
     except CotransError as error:
         return _outcome(recording, "failed", message=str(error))
+    except OSError as error:
+        message = f"{recording.path}: {error.strerror or error} ({error.filename})"
+        return _outcome(recording, "failed", message=message)
     except Exception as error:
         # Whatever a strange file does to a decoder, the other files go on; the summary names it.
         message = f"{recording.path}: {type(error).__name__}: {error}".replace("\n", " ")
@@ -112,7 +117,6 @@ def _extract(
     stream = streams.open(recording.path)
     files = target_files(target.layout, target.folder, recording.name, stream.spec, streams.tag_of)
     with _output_errors(target.folder), file_lock(_lock_path(files), wait=wait):
-        _remove_leftovers(files)
         if not target.force:
             existing = _existing(recording, files, stream.spec, target, streams, source)
             if existing is not None:
@@ -226,13 +230,6 @@ def _lock_path(files: TargetFiles) -> Path:
     return files.manifest.with_name(f".{files.manifest.name}.lock")
 
 
-def _remove_leftovers(files: TargetFiles) -> None:
-    """Temporary files of a run that was killed. Nobody else has any while we hold the lock."""
-    for path in files.paths:
-        for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-            leftover.unlink(missing_ok=True)
-
-
 @contextmanager
 def _output_errors(folder: Path) -> Iterator[None]:
     """Turn the output folder's errors into one line."""
@@ -241,7 +238,7 @@ def _output_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in FULL_DISK:
             raise OutputError(f"the disk is full: cannot go on writing to {folder}") from error
-        if error.filename is not None and _below(error.filename, folder):
+        if error.errno in CLOSED_FOLDER and _below(error.filename, folder):
             raise OutputError(f"cannot write to {folder}: {error.strerror or error}") from error
         raise
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 Task = Any  # a JSON value
+PATIENCE = 10.0  # seconds that a worker has to end when it is told to
+
 OnProgress = Callable[[int, Any], None]  # index of the task, what the worker said
 
 
@@ -106,7 +109,7 @@ class WorkerPool:
         with self._lock:
             self._stopping.set()
             for worker in self._workers:
-                worker.kill()
+                worker.terminate()
 
 
 class _Worker:
@@ -144,8 +147,9 @@ class _Worker:
                 return
         raise WorkerDiedError(self._how())
 
-    def kill(self) -> None:
-        self._process.kill()
+    def terminate(self) -> None:
+        """Ask a worker to end with its task unfinished; it removes what it has half written."""
+        self._process.terminate()
 
     def close(self) -> None:
         """Let an idle worker end, and wait for it."""
@@ -154,7 +158,11 @@ class _Worker:
             self._process.stdin.close()
         except OSError:
             self._process.kill()  # it is dead already: there is nothing left to tell it
-        self._process.wait()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._process.stdout.close()
 
     def _how(self) -> str:
@@ -179,6 +187,8 @@ def worker_channel() -> tuple[Iterator[Any], TextIO]:
     Standard output is taken out of the way of libraries that print. The end of standard input means that the parent
     has ended or died; a thread watches for it, because the worker may be hours away from asking for its next task.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the parent decides
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     lines: queue.Queue[str] = queue.Queue()

@@ -227,6 +227,28 @@ def test_two_runs_at_once_share_the_work(tmp_path: Path) -> None:
     assert tree(tmp_path / "out") == tree(tmp_path / "undisturbed")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_run_leaves_no_half_files(tmp_path: Path, workers: int) -> None:
+    """Ctrl-C in the middle of recordings, in this process or while the workers are at it."""
+
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    for index in range(3):
+        write_sound(tmp_path / "in" / f"{index}.wav", 120, seed=index)
+    with pytest.raises(KeyboardInterrupt):
+        extract([str(tmp_path / "in")], tmp_path / "out", options("musicnn", workers=workers), interrupt)
+    assert not [name for name in tree(tmp_path / "out") if not name.endswith(("npy", "json"))]
+
+
+def test_a_name_that_is_too_long_is_one_line(folder: Path, tmp_path: Path) -> None:
+    write_sound(folder / f"{'x' * 250}.wav")
+    summary = extract([str(folder)], tmp_path / "out", LOGMEL)
+    assert summary.count("done") == 3
+    assert summary.count("failed") == 1
+    assert "File name too long" in summary.problems[0]
+
+
 def test_layouts(tmp_path: Path) -> None:
     path = write_video(tmp_path / "in/video_test_1.mp4", 1.0)
     run = {"random_weights": True, "hop": 0.25}
