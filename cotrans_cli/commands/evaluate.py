@@ -1,74 +1,211 @@
-"""`cotrans evaluate`: how good predictions are, by the rules of the dataset's papers."""
+"""`cotrans evaluate`: how good a model is as it will really run, with its cost and speed beside the score."""
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotrans_cli.console import note, print_json, print_line, result_console
+from cotrans_cli.console import note
+from cotrans_cli.evaluation_display import evaluation_progress, print_comparison, print_evaluation
 
 if TYPE_CHECKING:
-    from pipelines.evaluation.report import Table
-    from pipelines.evaluation.scoring import Evaluation
+    from pipelines.evaluation.comparison import ComparisonOptions
+    from pipelines.evaluation.data_request import DataRequest
 
 EXAMPLES = """
 Examples:
 
-  cotrans evaluate --dataset thumos14 --predictions scores.npz
+  cotrans evaluate --dataset gtzan --root GTZAN/ --split fault-filtered          the model that comes with cotrans
 
-  cotrans evaluate --dataset thumos14 --predictions scores.npz --protocol oadtr --json
+  cotrans evaluate --dataset gtzan --root GTZAN/ --checkpoint runs/gtzan-cotrans-b1 --mode all
+
+  cotrans evaluate --dataset gtzan --root GTZAN/ --feature-dir features/ --checkpoint runs/trans-b1
+  --checkpoint runs/cotrans-b1 --checkpoint runs/cotrans-b2 --markdown --plot figure2.svg
+
+  cotrans evaluate --dataset thumos14 --root THUMOS/ --checkpoint oadtr.pth --protocol oadtr --json
 
   cotrans evaluate --dataset thumos14 --predictions scores.npz --plot confusion.png
 """
+DATA, MODEL, SCORING, OUTPUT = "Data", "Models", "Scoring", "Output"
+
+
+class Mode(str, Enum):
+    stream = "stream"
+    chunk = "chunk"
+    window = "window"
+    all = "all"
+
+
+class PlotKind(str, Enum):
+    auto = "auto"
+    confusion = "confusion"
+    macs = "macs"
+
+
+def _option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
 
 
 def evaluate(
-    dataset: Annotated[str, typer.Option("--dataset", help="gtzan, thumos14, tvseries or folder.")],
-    predictions: Annotated[
-        Path,
-        typer.Option(
-            "--predictions",
-            metavar="FILE.npz",
-            help="Scores that a program made: arrays scores (frames, classes), label and video (frames,); "
-            "optionally classes (names) and anticipation (frames, horizons, classes).",
-        ),
-    ],
-    protocol: Annotated[
+    context: typer.Context,
+    dataset: Annotated[str, _option("--dataset", panel=DATA, help="gtzan, thumos14, tvseries, folder or digits.")],
+    root: Annotated[
+        Path | None, _option("--root", panel=DATA, help="The dataset's folder (default: COTRANS_DATA).")
+    ] = None,
+    on: Annotated[
         str | None,
-        typer.Option(
-            help="thumos14: lstr (every frame, default) or oadtr (without the ends of videos). tvseries: these and "
-            "cooadtr (the authors' 20 classes)."
+        _option("--on", panel=DATA, help="Part to score: test (default), validation (where no test is) or train."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        _option(
+            "--split",
+            panel=DATA,
+            help="How the dataset is divided: random or fault-filtered (gtzan), oad or original (tvseries); default "
+            "as in the training of the checkpoint. A part's name is taken as --on.",
         ),
     ] = None,
-    window: Annotated[int, typer.Option(help="n: oadtr and cooadtr leave the first n − 1 frames of a video out.")] = 64,
-    future: Annotated[int, typer.Option(help="f: oadtr and cooadtr leave the last f + 1 frames of a video out.")] = 8,
+    split_seed: Annotated[int | None, _option("--split-seed", panel=DATA, help="Seed of random splits.")] = None,
+    validation: Annotated[float | None, _option("--validation", panel=DATA, help="Fraction for validation.")] = None,
+    fold: Annotated[
+        str | None, _option("--fold", panel=DATA, help="Group (fold, speaker) kept for validation.")
+    ] = None,
+    data: Annotated[
+        list[str] | None, _option("--data", panel=DATA, metavar="KEY=VALUE", help="Any other option of the dataset.")
+    ] = None,
+    feature_dir: Annotated[
+        Path | None, _option("--feature-dir", panel=DATA, help="Folder of feature files that exist, in any layout.")
+    ] = None,
+    feature_set: Annotated[
+        str | None, _option("--feature-set", panel=DATA, help="A piece of the name that picks a feature set: kin.")
+    ] = None,
+    parts: Annotated[str | None, _option("--parts", panel=DATA, help="Parts of the features: rgb,flow,audio.")] = None,
+    features: Annotated[
+        str | None,
+        _option(
+            "--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media (default: the checkpoint's)."
+        ),
+    ] = None,
+    hop: Annotated[float | None, _option("--hop", panel=DATA, help="Seconds between feature rows.")] = None,
+    feature_option: Annotated[
+        list[str] | None, _option("--feature-option", panel=DATA, metavar="KEY=VALUE", help="Option of an extractor.")
+    ] = None,
+    weights: Annotated[
+        list[str] | None, _option("--weights", panel=DATA, metavar="NAME=FILE", help="Weights of an extractor.")
+    ] = None,
+    cache: Annotated[Path | None, _option("--cache", panel=DATA, help="Where extracted features are kept.")] = None,
+    predictions: Annotated[
+        Path | None,
+        _option(
+            "--predictions",
+            panel=DATA,
+            metavar="FILE.npz",
+            help="Score what another program made, without a model: arrays scores (frames, classes), label and video "
+            "(frames,); optionally classes (names) and anticipation (frames, horizons, classes).",
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        _option(
+            "--checkpoint",
+            "-c",
+            panel=MODEL,
+            metavar="[NAME=]PATH",
+            help="A file of ours or one that convert reads, the folder of a run, or one of several seeds (mean ± "
+            "deviation). Repeat for several rows. Default: the built-in model of the dataset.",
+        ),
+    ] = None,
+    mode: Annotated[
+        Mode,
+        _option(
+            "--mode",
+            panel=MODEL,
+            help="stream: step by step. chunk: many steps at once, the same numbers. window: the regular model. all: "
+            "all of them, compared; a difference is an error.",
+        ),
+    ] = Mode.chunk,
+    baseline: Annotated[
+        bool | None,
+        typer.Option(
+            "--baseline/--no-baseline",
+            help="Clips: the majority vote over single feature rows (default: gtzan with --feature-dir).",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int, _option("--workers", panel=MODEL, help="Threads that read features ahead; 0: read in between.")
+    ] = 1,
+    device: Annotated[str, _option("--device", panel=MODEL, help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int | None, _option("--threads", panel=MODEL, help="Of the processor.")] = None,
+    protocol: Annotated[
+        str | None,
+        _option(
+            "--protocol",
+            panel=SCORING,
+            help="thumos14: lstr (every frame, default) or oadtr (without the ends of videos). tvseries: these and "
+            "cooadtr (the authors' 20 classes).",
+        ),
+    ] = None,
+    window: Annotated[
+        int | None,
+        _option("--window", panel=SCORING, help="n: oadtr leaves out the first n − 1 frames (default: the model's)."),
+    ] = None,
+    future: Annotated[
+        int | None,
+        _option("--future", panel=SCORING, help="f: oadtr leaves out the last f + 1 frames (default: 8, or decoder)."),
+    ] = None,
     smooth: Annotated[
         str,
-        typer.Option(
-            help="Maximum over 5 frames: off, video (within videos) or pooled (across them, as the official script)."
+        _option(
+            "--smooth",
+            panel=SCORING,
+            help="Maximum over 5 frames: off, video (within videos) or pooled (across them, as the official script).",
         ),
     ] = "off",
     cliff_diving: Annotated[
-        bool, typer.Option("--cliff-diving-as-diving", help="thumos14: count cliff diving as diving too.")
+        bool, _option("--cliff-diving-as-diving", panel=SCORING, help="thumos14: cliff diving counts as diving too.")
     ] = False,
     bootstrap: Annotated[
-        int, typer.Option(help="Resamples of the videos for the 95 % interval; 0: no interval.")
+        int, _option("--bootstrap", panel=SCORING, help="Resamples of the recordings for the 95 % interval; 0: none.")
     ] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON: fractions, stable keys.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the table per class as CSV: fractions.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown tables: percent.")] = False,
+    seed: Annotated[int, _option("--seed", panel=SCORING, help="Seed of the resampling.")] = 0,
+    json: Annotated[bool, _option("--json", panel=OUTPUT, help="Print JSON: fractions, stable keys.")] = False,
+    csv: Annotated[
+        bool, _option("--csv", panel=OUTPUT, help="Print CSV, fractions: models, or classes of --predictions.")
+    ] = False,
+    markdown: Annotated[bool, _option("--markdown", panel=OUTPUT, help="Print Markdown tables: percent.")] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the confusion matrix (.png, .svg or .pdf).")
+        Path | None,
+        _option(
+            "--plot",
+            panel=OUTPUT,
+            metavar="FILE",
+            help="Draw the confusion matrix of one model, or score against MACs of several (.png, .svg or .pdf).",
+        ),
     ] = None,
+    plot_kind: Annotated[
+        PlotKind,
+        _option("--plot-kind", panel=OUTPUT, help="Which of the two, where the number of models is not to decide."),
+    ] = PlotKind.auto,
+    save: Annotated[
+        Path | None,
+        _option("--save", panel=OUTPUT, metavar="FILE.npz", help="Write the predictions, as --predictions reads them."),
+    ] = None,
+    quiet: Annotated[bool, _option("--quiet", "-q", panel=OUTPUT, help="No progress and no notes.")] = False,
 ) -> None:
-    """Score predictions as the papers do: mAP, calibrated mAP, accuracy, per class, with intervals."""
-    from pipelines.evaluation.detection import DetectionOptions
-    from pipelines.evaluation.predictions import read_predictions
-    from pipelines.evaluation.report import to_csv, to_markdown
-    from pipelines.evaluation.scoring import score_predictions, write_confusion
+    """Score a model as it will really run, frame by frame, and say what it costs.
+
+    GTZAN: accuracy of clips. THUMOS14: mAP per frame. TVSeries: calibrated mAP. Beside the score stand MACs,
+    parameters, state, the time of a step and the real-time factor; several checkpoints make one table.
+    """
+    from pipelines.errors import UsageError
+    from pipelines.evaluation.comparison import ComparisonOptions, parse_modes
+    from pipelines.evaluation.comparison_files import check_save_path
+    from pipelines.evaluation.data_request import parse_request
     from pipelines.evaluation.smoothing import as_smoothing
     from pipelines.reports.plots import check_plot_path
 
@@ -76,50 +213,118 @@ def evaluate(
         raise typer.BadParameter("choose one of --json, --csv and --markdown")
     if plot is not None:
         check_plot_path(plot)
-    options = DetectionOptions(
+    elif plot_kind is not PlotKind.auto:
+        raise UsageError("--plot-kind says what to draw: add --plot FILE")
+    if save is not None:
+        check_save_path(save)
+    output = "json" if json else "csv" if csv else "markdown" if markdown else "table"
+    options = ComparisonOptions(
+        modes=parse_modes(mode.value),
+        protocol=protocol,
         window=window,
         future=future,
         smoothing=as_smoothing(smooth),
         cliff_diving_is_diving=cliff_diving,
         bootstrap=bootstrap,
         seed=seed,
+        baseline="auto" if baseline is None else "on" if baseline else "off",
+        workers=workers,
+        device=device,
     )
-    frames = read_predictions(predictions)
-    evaluation = score_predictions(frames, dataset, protocol, options)
-    if json:
-        print_json(evaluation.to_dict())
-    elif csv:
-        print_line(to_csv(evaluation.tables()[0][1]).rstrip("\n"))
-    elif markdown:
-        print_line(evaluation.headline())
-        for title, table in evaluation.tables():
-            print_line(f"\n{title}\n\n{to_markdown(table)}".rstrip("\n"))
-    else:
-        _show(evaluation)
-    if not json:
-        for line in evaluation.notes:
-            note(f"note: {line}")
+    if predictions is not None:
+        _refuse_others(context)
+        _score_file(predictions, dataset, options, output, plot, plot_kind, quiet)
+        return
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(max(1, threads))
+    request = parse_request(
+        dataset,
+        root,
+        on,
+        {
+            "split": split,
+            "split_seed": split_seed,
+            "validation": validation,
+            "fold": fold,
+            "feature_set": feature_set,
+            "parts": parts,
+        },
+        data or [],
+        {
+            "names": features,
+            "hop": hop,
+            "directory": None if feature_dir is None else str(feature_dir),
+            "cache": None if cache is None else str(cache),
+        },
+        feature_option or [],
+        weights or [],
+    )
+    _compare(checkpoint or [], request, options, output, plot, plot_kind, save, quiet)
+
+
+def _compare(
+    checkpoints: list[str],
+    request: DataRequest,
+    options: ComparisonOptions,
+    output: str,
+    plot: Path | None,
+    plot_kind: PlotKind,
+    save: Path | None,
+    quiet: bool,
+) -> None:
+    from pipelines.evaluation.comparison import compare_models
+    from pipelines.evaluation.comparison_files import draw_comparison, save_predictions
+    from pipelines.evaluation.contenders import find_contenders
+
+    contenders = find_contenders(checkpoints, request.dataset)
+    with evaluation_progress(quiet) as progress:
+        comparison = compare_models(contenders, request, options, progress.on_rows, progress.on_item)
+    print_comparison(comparison, output, quiet)
     if plot is not None:
-        write_confusion(plot, frames, evaluation, options)
+        draw_comparison(plot, comparison, plot_kind.value)
+        note(f"wrote {plot}")
+    if save is not None:
+        for path in save_predictions(save, comparison):
+            note(f"wrote {path}")
+
+
+def _score_file(
+    path: Path, dataset: str, options: ComparisonOptions, output: str, plot: Path | None, kind: PlotKind, quiet: bool
+) -> None:
+    from pipelines.errors import UsageError
+    from pipelines.evaluation.comparison import scoring_options
+    from pipelines.evaluation.predictions import read_predictions
+    from pipelines.evaluation.scoring import score_predictions, write_confusion
+
+    if kind is PlotKind.macs:
+        raise UsageError("--predictions come without a model, so there are no MACs to draw")
+    scoring = scoring_options(options)
+    frames = read_predictions(path)
+    evaluation = score_predictions(frames, dataset, options.protocol, scoring)
+    print_evaluation(evaluation, output, quiet)
+    if plot is not None:
+        write_confusion(plot, frames, evaluation, scoring)
         note(f"wrote {plot}")
 
 
-def _show(evaluation: Evaluation) -> None:
-    for title, table in evaluation.tables():
-        result_console().print(_rich_table(title, table))
-    print_line(evaluation.headline())
+# What `--predictions` has a use for: the rest is about running a model.
+_SCORING = ("protocol", "window", "future", "smooth", "cliff_diving", "bootstrap", "seed")
+_SHOWING = ("json", "csv", "markdown", "plot", "plot_kind", "quiet")
+_OF_PREDICTIONS = frozenset({"dataset", "predictions", *_SCORING, *_SHOWING})
 
 
-def _rich_table(title: str, table: Table) -> object:
-    from rich import box
-    from rich.table import Table as RichTable
+def _refuse_others(context: typer.Context) -> None:
+    """Refuse what is about a model, where there is none: nothing is accepted and ignored."""
+    from pipelines.errors import UsageError
 
-    from pipelines.evaluation.report import format_cell
-
-    shown = RichTable(title=title, title_justify="left", box=box.SIMPLE_HEAD)
-    for index, name in enumerate(table.columns):
-        shown.add_column(name, justify="left" if index == 0 else "right")
-    for number, row in enumerate(table.rows):
-        last = number == len(table.rows) - 1 and row[0] in ("mean", "all")
-        shown.add_row(*map(format_cell, row), style="bold" if last else None)
-    return shown
+    given = [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name not in _OF_PREDICTIONS
+        and context.get_parameter_source(str(parameter.name)) is not None
+        and context.get_parameter_source(str(parameter.name)).name == "COMMANDLINE"  # type: ignore[union-attr]
+    ]
+    if given:
+        raise UsageError(f"--predictions are scored without a model: leave {', '.join(given)} out")

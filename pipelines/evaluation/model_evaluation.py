@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,18 +14,21 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
-from pipelines.errors import ConfigurationError, UsageError
+from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
 from pipelines.evaluation.classification import score_clips
 from pipelines.evaluation.detection import DetectionOptions, score_detection
 from pipelines.evaluation.predictions import Predictions, make_predictions
-from pipelines.evaluation.protocols import PROTOCOLS, Protocol, protocol_for
+from pipelines.evaluation.protocols import OAD_FUTURE, PROTOCOLS, Protocol, protocol_for
 from pipelines.evaluation.runner import Damage, Mode, Recording, Rows, Run, Speed, run_model, speed_of
 from pipelines.evaluation.scoring import Evaluation
+from pipelines.evaluation.timing import time_steps
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.reports.counting import count_macs
 
 OnProgress = Callable[[Mode, int, int], None]  # mode, rows done, rows in all
+# How logits become scores. softmax: one class per frame. sigmoid: a model that was trained on each class by itself.
+Activation = Literal["softmax", "sigmoid"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,12 @@ class ModelEvaluation:
     predictions: Predictions
     scores: dict[Mode, float]  # the headline of each mode
     speeds: dict[Mode, Speed]
+    step: Speed  # of single steps, as a live stream takes them, whatever the modes
     agreement: Agreement | None  # with two modes or more
     cost: Cost
     damaged: tuple[Damage, ...]  # recordings that were left out
+    options: DetectionOptions  # what it was scored by
+    notes: tuple[str, ...] = ()
 
 
 def evaluate_model(
@@ -61,13 +68,14 @@ def evaluate_model(
     tolerance: float = TOLERANCE,
     workers: int = 1,
     on_progress: OnProgress | None = None,
+    activation: Activation = "softmax",
 ) -> ModelEvaluation:
     """Run `model` over the features of a split in each of `modes`; modes that disagree are an error."""
     check_class_names(class_names, dataset)
     rules = detection_protocol(dataset, protocol)
     items = {item.name: item for item in dataset.split(split)}
     recordings = [Recording(name, _opener(dataset, item)) for name, item in items.items()]
-    options = options or DetectionOptions(window=model.config.window)
+    options = options or default_options(model)
     runs = [
         run_model(model, recordings, mode, workers, None if on_progress is None else _for_mode(on_progress, mode))
         for mode in modes
@@ -75,17 +83,27 @@ def evaluate_model(
     agreement = compare_runs(runs) if len(runs) > 1 else None
     if agreement is not None:
         require_agreement(agreement, tolerance)
-    all_predictions = [predictions_of(run, dataset, items) for run in runs]
-    evaluations = [score_dataset(predictions, dataset, rules, options) for predictions in all_predictions]
+    labelled = [predictions_of(run, dataset, items, model.config.lag, activation) for run in runs]
+    evaluations = [score_dataset(one.predictions, dataset, rules, options) for one in labelled]
+    speeds = {run.mode: speed_of(run, dataset.hop) for run in runs}
+    usable = [recording for recording in recordings if recording.name in runs[0].outputs]
     return ModelEvaluation(
         evaluation=evaluations[0],
-        predictions=all_predictions[0],
+        predictions=labelled[0].predictions,
         scores={run.mode: one.value for run, one in zip(runs, evaluations, strict=True)},
-        speeds={run.mode: speed_of(run, dataset.hop) for run in runs},
+        speeds=speeds,
+        step=speeds["stream"] if "stream" in speeds else time_steps(model, usable, dataset.hop),
         agreement=agreement,
         cost=measure_cost(model),
-        damaged=runs[0].damaged,
+        damaged=(*runs[0].damaged, *labelled[0].damaged),
+        options=options,
+        notes=labelled[0].notes,
     )
+
+
+def default_options(model: ContinualTransformer) -> DetectionOptions:
+    """What a protocol leaves out at the ends of a video, from the model's own window and horizon."""
+    return DetectionOptions(window=model.config.window, future=model.config.decoder_queries or OAD_FUTURE)
 
 
 def check_class_names(class_names: Sequence[str], dataset: Dataset) -> None:
@@ -131,18 +149,43 @@ def score_dataset(
     return Evaluation(dataset.name, clips=clips)
 
 
-def predictions_of(run: Run, dataset: Dataset, items: dict[str, Item]) -> Predictions:
-    """Probabilities and labels of every row of a run."""
-    scores, labels, names, ahead = [], [], [], []
+@dataclass(frozen=True)
+class LabelledRun:
+    """The scores of a run with their labels, and the recordings whose labels do not fit."""
+
+    predictions: Predictions
+    damaged: tuple[Damage, ...]
+    notes: tuple[str, ...]
+
+
+def predictions_of(
+    run: Run, dataset: Dataset, items: dict[str, Item], lag: int = 0, activation: Activation = "softmax"
+) -> LabelledRun:
+    """Scores and labels of every row of a run.
+
+    The output of a model with a lag is about the row `lag` steps ago: the last rows of a recording, which a stream
+    would have to wait for, have no score. Clips have one label, so there every output counts.
+    """
+    scores, labels, names, ahead, damaged = [], [], [], [], []
+    lag = 0 if dataset.kind == "clips" else lag
     for name, outputs in run.outputs.items():
-        targets = frame_targets(dataset, items[name], len(outputs.logits)).targets
-        rows = len(targets)  # annotation may be a little shorter than the features
-        scores.append(probabilities(outputs.logits[:rows], dataset.ignored))
-        labels.append(targets > 0)
+        try:
+            targets = frame_targets(dataset, items[name], len(outputs.logits)).targets
+        except InputError as error:
+            damaged.append(Damage(name, str(error)))
+            continue
+        rows = min(len(targets), len(outputs.logits) - lag)  # annotation may be a little shorter than the features
+        if rows < 1:
+            damaged.append(Damage(name, f"it is not longer than the model's lag of {lag} rows"))
+            continue
+        scores.append(as_scores(outputs.logits[lag : lag + rows], dataset.ignored, activation))
+        labels.append(targets[:rows] > 0)
         names += [name] * rows
         if outputs.anticipation is not None:
-            ahead.append(probabilities(outputs.anticipation[:rows], dataset.ignored))
-    return make_predictions(
+            ahead.append(as_scores(outputs.anticipation[lag : lag + rows], dataset.ignored, activation))
+    if not scores:
+        raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
+    predictions = make_predictions(
         np.concatenate(scores),
         np.concatenate(labels),
         np.array(names),
@@ -150,6 +193,17 @@ def predictions_of(run: Run, dataset: Dataset, items: dict[str, Item]) -> Predic
         anticipation=np.concatenate(ahead) if ahead else None,
         where="the model's scores",
     )
+    notes = (f"the model's lag: the last {lag} rows of each recording have no score",) if lag else ()
+    return LabelledRun(predictions, tuple(damaged), notes)
+
+
+def as_scores(
+    logits: NDArray[np.float32], left_out: Sequence[int] = (), activation: Activation = "softmax"
+) -> NDArray[np.float32]:
+    """Probabilities from logits, over the last axis."""
+    if activation == "softmax":
+        return probabilities(logits, left_out)
+    return np.asarray(np.exp(-np.logaddexp(0.0, -logits.astype(np.float64))), dtype=np.float32)
 
 
 def probabilities(logits: NDArray[np.float32], left_out: Sequence[int] = ()) -> NDArray[np.float32]:

@@ -139,10 +139,9 @@ def to_csv(table: Table) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """A Markdown table; fractions in percent, numbers to the right."""
+    """A Markdown table; fractions in percent, everything but the first column to the right."""
     cells = [[format_cell(cell).replace("|", "\\|") for cell in row] for row in table.rows]
-    numeric = [all(not isinstance(row[index], str) for row in table.rows) for index in range(len(table.columns))]
-    rule = ["---:" if right else "---" for right in numeric]
+    rule = ["---", *["---:"] * (len(table.columns) - 1)]
     return "\n".join(f"| {' | '.join(row)} |" for row in [list(table.columns), rule, *cells]) + "\n"
 
 

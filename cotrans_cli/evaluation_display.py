@@ -1,0 +1,126 @@
+"""What a person or a program sees of an evaluation: a bar with the time that is left, tables, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cotrans_cli.console import note, print_json, print_line, result_console, status_console
+
+if TYPE_CHECKING:
+    from pipelines.evaluation.comparison import Comparison
+    from pipelines.evaluation.report import Table
+    from pipelines.evaluation.runner import Mode
+    from pipelines.evaluation.scoring import Evaluation
+
+
+class EvaluationProgress:
+    """A bar for the features and one for each model and mode, on a terminal; nothing elsewhere."""
+
+    def __init__(self, bar: Any | None) -> None:
+        self._bar = bar
+        self._tasks: dict[str, Any] = {}
+
+    def on_item(self, done: int, total: int, name: str) -> None:
+        """Features of a recording are being extracted."""
+        self._move("features", done, total)
+
+    def on_rows(self, model: str, mode: Mode, done: int, total: int) -> None:
+        """A model has run over some rows."""
+        self._move(f"{model}, {mode}", done, total)
+
+    def _move(self, what: str, done: int, total: int) -> None:
+        if self._bar is None:
+            return
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=total)
+        self._bar.update(self._tasks[what], completed=done, total=total)
+        if done >= total:
+            self._bar.remove_task(self._tasks.pop(what))
+
+
+@contextmanager
+def evaluation_progress(quiet: bool) -> Iterator[EvaluationProgress]:
+    """The bars for as long as an evaluation lasts."""
+    console = status_console()
+    if quiet or not console.is_terminal:
+        yield EvaluationProgress(None)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield EvaluationProgress(bar)
+
+
+def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
+    """The table of models. output: json, csv, markdown or table."""
+    from pipelines.evaluation.comparison_report import agreement_lines, all_notes, csv_table, tables, to_dict
+    from pipelines.evaluation.report import to_csv
+
+    if output == "json":
+        print_json(to_dict(comparison))
+        return
+    if output == "csv":
+        print_line(to_csv(csv_table(comparison)).rstrip("\n"))
+    else:
+        lines = agreement_lines(comparison)
+        if len(comparison.rows) == 1:
+            lines.append(comparison.rows[0].first.evaluation.headline())
+        _print_tables(tables(comparison), lines, output)
+    if not quiet:
+        for line in all_notes(comparison):
+            note(f"note: {line}")
+
+
+def print_evaluation(evaluation: Evaluation, output: str, quiet: bool) -> None:
+    """The scores of predictions from a file."""
+    from pipelines.evaluation.report import to_csv
+
+    if output == "json":
+        print_json(evaluation.to_dict())
+        return
+    if output == "csv":
+        print_line(to_csv(evaluation.tables()[0][1]).rstrip("\n"))
+    else:
+        _print_tables(evaluation.tables(), [evaluation.headline()], output)
+    if not quiet:
+        for line in evaluation.notes:
+            note(f"note: {line}")
+
+
+def _print_tables(tables: list[tuple[str, Table]], lines: list[str], output: str) -> None:
+    from pipelines.evaluation.report import to_markdown
+
+    for number, (title, table) in enumerate(tables):
+        if output == "markdown":
+            print_line(("\n" if number else "") + f"{title}\n\n{to_markdown(table)}".rstrip("\n"))
+        else:
+            result_console().print(_rich_table(title, table))
+    if output == "markdown":
+        print_line()
+    for line in lines:
+        print_line(line)
+
+
+def _rich_table(title: str, table: Table) -> object:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    from pipelines.evaluation.report import format_cell
+
+    shown = RichTable(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
+    for index, name in enumerate(table.columns):
+        shown.add_column(Text(name), justify="left" if index == 0 else "right", no_wrap=index == 0)
+    for number, row in enumerate(table.rows):
+        last = number == len(table.rows) - 1 and row[0] in ("mean", "all")
+        shown.add_row(*(Text(format_cell(cell)) for cell in row), style="bold" if last else None)
+    return shown

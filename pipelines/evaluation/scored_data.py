@@ -1,0 +1,200 @@
+"""The recordings that models are scored on: a part of a dataset, with the features that each model takes.
+
+What the user does not say about splits is taken from the training of the checkpoint: a random split drawn in another
+way would score a model on clips that it was trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pipelines.checkpoints.checkpoint import Checkpoint
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.item import Item
+from pipelines.errors import ConfigurationError, InputError, UsageError
+from pipelines.evaluation.contenders import training_record
+from pipelines.evaluation.data_request import DataRequest
+from pipelines.evaluation.runner import Damage
+from pipelines.features.spec import FeatureSpec
+from pipelines.features.spec_difference import spec_difference
+from pipelines.features.stream_factory import StreamFactory
+from pipelines.training.data import open_media
+from pipelines.training.feature_cache import OnItem, cached_features
+from pipelines.training.recipe import DataOptions, FeatureOptions, Recipe
+from pipelines.training.run import EXTRACTOR
+
+# Options of a dataset that decide which items are trained on.
+DIVIDING = ("split", "validation", "test", "split_seed", "fold", "test_fold", "group", "seconds", "passes")
+
+
+@dataclass(frozen=True)
+class PartWithFeatures:
+    """Recordings that a model can run on."""
+
+    dataset: Dataset  # the items of the parts asked for, with feature files
+    left_out: tuple[Damage, ...] = ()  # items without usable features
+    notes: tuple[str, ...] = ()
+
+
+class ScoredData:
+    """An open dataset and the part of it that is scored."""
+
+    def __init__(self, request: DataRequest, record: Mapping[str, Any] | None = None) -> None:
+        """record: the recipe of the model's training; what the request leaves open is taken from it."""
+        self._request = _completed(request, record or {})
+        recipe = Recipe(
+            data=DataOptions(
+                dataset=request.dataset,
+                root=None if request.root is None else str(request.root),
+                options=dict(self._request.options),
+            ),
+            features=self._request.features,
+        )
+        dataset = open_media(recipe)
+        if dataset.hop is None and request.features.hop is not None and request.features.names is None:
+            dataset = replace(dataset, hop=request.features.hop)
+        self.dataset = dataset
+        self.part = request.part or next((part for part in ("test", "validation") if part in dataset.splits), "test")
+        self.items = len(dataset.split(self.part))  # an empty one is an error
+        self._found: dict[str, PartWithFeatures] = {}
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options that the dataset was opened with."""
+        return self._request.options
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the feature files exist, so that nothing has to be extracted."""
+        return all(item.features for item in self.dataset.items)
+
+    def for_model(
+        self,
+        checkpoint: Checkpoint,
+        path: Path,
+        parts: Sequence[str] | None = None,
+        on_item: OnItem | None = None,
+    ) -> PartWithFeatures:
+        """The part with the features that a model takes; media is extracted once and kept."""
+        parts = parts or (self.part,)
+        items = tuple(item for part in parts for item in self.dataset.split(part))
+        features = self._request.features
+        if features.names is None and all(item.features for item in items):
+            notes = _differing(self.dataset.spec, checkpoint.features, path)
+            return PartWithFeatures(replace(self.dataset, items=items), notes=notes)
+        if features.names is None:
+            without = next(item for item in items if not item.features)
+            features = _own_features(checkpoint, path, features, without)
+        key = repr((parts, features))
+        if key not in self._found:
+            self._found[key] = self._extracted(items, features, on_item)
+        found = self._found[key]
+        return replace(found, notes=(*found.notes, *_differing(found.dataset.spec, checkpoint.features, path)))
+
+    def _extracted(self, items: tuple[Item, ...], features: FeatureOptions, on_item: OnItem | None) -> PartWithFeatures:
+        if not any(item.media for item in items):
+            raise InputError(f"dataset {self.dataset.name}: there is no media in {self.dataset.root}")
+        found = cached_features(items, features, on_item)
+        usable = {item.name for item in found.items}
+        left_out = tuple(Damage(item.name, _reason(item, found.problems)) for item in items if item.name not in usable)
+        reasons = {damage.reason for damage in left_out}
+        return PartWithFeatures(
+            replace(self.dataset, items=found.items, spec=found.spec, hop=found.spec.hop),
+            left_out,
+            tuple(problem for problem in found.problems if problem not in reasons),
+        )
+
+
+def dividing_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a dataset's options that decide which items are trained on."""
+    return {key: value for key, value in options.items() if key in DIVIDING}
+
+
+def recorded_options(record: Mapping[str, Any], dataset: str) -> dict[str, Any]:
+    """The dataset's options that a model was trained with; empty where it was another dataset."""
+    data = record.get("data", {})
+    return dict(data.get("options", {})) if data.get("dataset") == dataset else {}
+
+
+def other_training(path: Path, dataset: str, options: Mapping[str, Any]) -> str | None:
+    """A remark where a model was trained on other splits of the dataset than those that are scored."""
+    record = training_record(path)
+    if record.get("data", {}).get("dataset") != dataset:
+        return None
+    trained, scored = (dividing_options(values) for values in (recorded_options(record, dataset), options))
+    if trained == scored:
+        return None
+    return (
+        f"{path} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what it is "
+        "scored on"
+    )
+
+
+def _completed(request: DataRequest, record: Mapping[str, Any]) -> DataRequest:
+    """The request with what it leaves open as it was in training.
+
+    Once the user says anything about the division, nothing of it is taken over: half of each would be neither.
+    """
+    recorded = recorded_options(record, request.dataset)
+    if dividing_options(request.options):
+        recorded = {key: value for key, value in recorded.items() if key not in DIVIDING}
+    features = request.features
+    if features.directory is not None and features.hop is None and recorded:
+        features = replace(features, hop=record.get("features", {}).get("hop"))
+    return replace(request, options={**recorded, **request.options}, features=features)
+
+
+def _own_features(checkpoint: Checkpoint, path: Path, given: FeatureOptions, item: Item) -> FeatureOptions:
+    """The extractors that a model was trained with, from its specification."""
+    spec = checkpoint.features
+    if spec is None:
+        raise UsageError(
+            f"there are no features of {item.name}, and {path} does not say which it takes: name extractors with "
+            "--features (musicnn, logmel, vggish, …), or give a folder of feature files with --feature-dir"
+        )
+    beside = path.parent / EXTRACTOR  # of the paper's stage 1: fine-tuned weights in the folder of the run
+    weights = {**({spec.name: str(beside)} if beside.is_file() else {}), **given.weights}
+    factory = StreamFactory.for_spec(spec, tuple(f"{name}={file}" for name, file in weights.items()))
+    chosen = factory.options
+    if chosen.random_weights:
+        raise UsageError(f"{path} takes features of random weights, which cannot be made again: give --feature-dir")
+    return replace(
+        given,
+        names=chosen.features,
+        hop=chosen.hop,
+        align=chosen.align,
+        options=dict(chosen.options),
+        weights=dict(_pair(text) for text in chosen.weights),
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _differing(found: FeatureSpec | None, wanted: FeatureSpec | None, path: Path) -> tuple[str, ...]:
+    """Features of the right width that were made in another way give wrong scores without any other sign."""
+    if found is None or wanted is None or found.width != wanted.width:
+        return ()  # an unknown way is the user's word; a wrong width is an error of its own
+    difference = spec_difference(found, wanted)
+    if difference is None:
+        return ()
+    if found.name != wanted.name or found.hop != wanted.hop:
+        raise ConfigurationError(f"{path} was trained on other features: these {difference}")
+    return (f"{path} was trained on slightly other features: these {difference}",)
+
+
+def _reason(item: Item, problems: Sequence[str]) -> str:
+    keys = [str(item.media)] if item.media is not None else []
+    return next(
+        (problem for problem in problems if any(key in problem for key in [*keys, f"{item.name}:"])),
+        "its features could not be extracted",
+    )
+
+
+def _said(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in options.items()) or "the default splits"
