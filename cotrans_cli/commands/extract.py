@@ -22,7 +22,7 @@ BAD_INPUTS = 3  # the exit code when some inputs could not be used
 def extract(
     sources: Annotated[
         list[str],
-        typer.Argument(metavar="SOURCE...", help="Files, folders, quoted globs, or lists (.txt, a path per line)."),
+        typer.Argument(metavar="SOURCE", help="Files, folders, quoted globs, or lists (.txt, a path per line)."),
     ],
     out: Annotated[Path, typer.Option("--out", help="The folder for the feature files.")],
     features: Annotated[
@@ -69,8 +69,9 @@ def extract(
 ) -> int:
     """Extract features from audio and video files: resumable, aligned, in the layout that the next tool reads.
 
-    Complete outputs are skipped, so the same command continues a run that was stopped. Bad inputs are listed at the
-    end (exit code 3); the good ones are done.
+    Complete outputs are skipped, so the same command continues a run that was stopped.
+
+    Bad inputs are listed at the end (exit code 3); the good ones are done.
     """
     from pipelines.features.extraction import ExtractionOptions, extract
     from pipelines.features.stream_factory import StreamOptions, parse_options
