@@ -21,6 +21,7 @@ EXTRACTORS = {
     "musicnn": {},
     "logmel": {"options": {"n_mels": 20, "window": 0.3}},
     "logmel-frames": {"options": {"n_mels": 20, "frames": 4}},
+    "logmel-relative": {"options": {"n_mels": 20, "window": 0.3, "level": "relative"}},
 }
 _built: dict[tuple[str, float, str], WindowedExtractor] = {}
 

@@ -78,6 +78,23 @@ def test_the_default_window_leaves_no_gap() -> None:
     np.testing.assert_allclose(rows, frames[:100], rtol=0, atol=1e-5)
 
 
+def test_the_relative_level_follows_the_loudest_frame_so_far() -> None:
+    audio = sound(3, 16000)
+    audio[16000:20000] *= 20
+    options = {"n_mels": 24, "frames": 5}
+    absolute = build_audio_extractor("logmel", 0.05, options).push(audio)
+    relative = build_audio_extractor("logmel", 0.05, {**options, "level": "relative"}).push(audio)
+    level, expected = -6.0, []
+    for row in absolute:
+        for frame in row.reshape(5, 24):
+            level = max(level - 0.002, float(frame.max()), -6.0)
+        expected.append(row - level)
+    np.testing.assert_allclose(relative, np.stack(expected), rtol=0, atol=1e-4)
+    quiet = build_audio_extractor("logmel", 0.05, {**options, "level": "relative"}).push(0.2 * audio)
+    loud = relative > -8  # below, the offset in the logarithm counts
+    np.testing.assert_allclose(quiet[loud], relative[loud], rtol=0, atol=0.02)
+
+
 def test_a_specification_builds_the_same_extractor_again() -> None:
     audio = sound(1, 8000)
     first = build_audio_extractor("logmel", 0.1, {"sample_rate": 8000, "n_mels": 20, "frames": 3})
@@ -96,6 +113,7 @@ def test_a_specification_builds_the_same_extractor_again() -> None:
         ({"highest": 9000.0}, "the limit is 8000 Hz"),
         ({"window": 0.01}, "window of at least 0.025 s"),
         ({"statistics": "mean+median"}, "no statistic 'median'"),
+        ({"level": "loud"}, "no level 'loud': choose from absolute, relative"),
         ({"frames": 50}, "cannot be cut into 50 pieces"),
         ({"frames": -1}, "cannot be cut into -1 pieces"),
     ],

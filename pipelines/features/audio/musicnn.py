@@ -114,7 +114,7 @@ def _rows_of(networks: list[MusicnnVgg], output: str) -> RowsOf:
                 pooled = pooled_windows(network, torch.from_numpy(span), starts, blocks)
                 parts += [pooled] if "pooled" in output else []
                 # Row by row: a matrix product's last bit may depend on how many rows there are.
-                parts += [torch.cat([network.tags(row) for row in pooled.split(1)])] if "tags" in output else []
+                parts += [torch.cat([network.tags(row) for row in torch.split(pooled, 1)])] if "tags" in output else []
             return np.asarray(torch.cat(parts, 1).numpy())
 
     return rows_of

@@ -59,7 +59,7 @@ class MusicnnVgg(nn.Module):
 
     def pooled(self, patches: Tensor) -> Tensor:
         """(rows, 187, 96) log-mel patches to (rows, 256): the last pooling, time-major as in TensorFlow."""
-        x = self.input_norm(patches[:, None])
+        x: Tensor = self.input_norm(patches[:, None])
         for layer in range(LAYERS):
             x = self.pool(layer, self.activate(layer, self.convolutions[layer](x)))
         return x.permute(0, 2, 3, 1).flatten(1)
