@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Examples:
 
-  cotrans convert oadtr.pth                                 the official model; writes oadtr.cotrans.safetensors
+  cotrans convert oadtr.pth                     writes oadtr.cotrans.safetensors
 
   cotrans convert oadtr_b1.pth --no-class-token --labels classes.txt
 
-  cotrans convert encoder.pth --heads 8 --window 64 --norm pre          torch.nn.TransformerEncoder, norm_first=True
+  cotrans convert encoder.pth --heads 8 --window 64 --norm pre
 
   cotrans convert model.pth --prefix encoder. --classifier head --heads 8 --window 64
 
-  cotrans convert oadtr.pth --mode recycling --encoding cyclic           the paper's way; needs fine-tuning
+  cotrans convert oadtr.pth --mode recycling    the paper's way; needs fine-tuning
 """
 READS, RESULT, WHERE = "What the file does not say", "What to make of it", "Files and output"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,8 +125,8 @@ def read_header(path: Path) -> CheckpointHeader:
         features = None if described is None else FeatureSpec.from_dict(described)
         provenance = json.loads(metadata["provenance"])
         _check_description(config, names, features)
-    except (json.JSONDecodeError, CotransError) as error:
-        raise CheckpointError(f"{path} describes itself wrongly: {error}") from error
+    except (ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:
+        raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error
     if not isinstance(provenance, dict):
         raise CheckpointError(f"{path} describes itself wrongly: the provenance is not a JSON object")
     checksum = metadata["checksum"]
@@ -175,7 +176,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 def listed(parts: Sequence[str], limit: int = 8) -> str:
     """Parts in one line, the first few of them."""
     more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
-    return "; ".join(parts[:limit]) + more
+    return "; ".join(map(one_line, parts[:limit])) + more
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Text out of a file, fit to be printed: names in a file may hold anything, line ends and escapes included."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def _shape(shape: Sequence[int]) -> str:
@@ -188,7 +195,7 @@ def _unreadable(path: Path, error: Exception) -> CheckpointError:
     if isinstance(error, IsADirectoryError) or path.is_dir():
         return CheckpointError(f"{path} is a folder, not a checkpoint")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({' '.join(reason.split())})")
+    return CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({one_line(reason)})")
 
 
 def _check_format(path: Path, metadata: Mapping[str, str]) -> int:
@@ -219,7 +226,7 @@ def _class_names(text: str) -> tuple[str, ...]:
 def _check_description(config: ModelConfig, names: tuple[str, ...], features: FeatureSpec | None) -> None:
     if len(names) != config.classes:
         raise ConfigurationError(f"there are {len(names)} class names for {config.classes} classes")
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated or not all(name.strip() for name in names):
         what = f"'{repeated[0]}' names two classes" if repeated else "a class name is empty"
         raise ConfigurationError(f"class names must be different and not empty: {what}")

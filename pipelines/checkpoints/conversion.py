@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -132,7 +133,10 @@ def convert(
         verified=verified,
         source_difference=difference,
     )
-    save_checkpoint(target, model, names, features, provenance)
+    try:
+        save_checkpoint(target, model, names, features, provenance)
+    except OSError as error:
+        raise CheckpointError(f"{target} cannot be written: {error.strerror or error}") from error
     return conversion
 
 
@@ -144,6 +148,9 @@ def output_path(path: Path, options: ConversionOptions) -> Path:
         target = path.with_name(stem + OUTPUT_SUFFIX)
     if target.is_dir():
         raise UsageError(f"{target} is a folder: give --out the name of a file")
+    folder = next(parent for parent in target.absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"{target} cannot be written: {folder} is not a folder that you may write to")
     if target.exists() and not options.force:
         raise UsageError(f"{target} exists already: add --force to overwrite it, or --out for another name")
     return target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ def _other_model(path: Path, source: SourceFile) -> Description:
         "parameters": numbers,
         "tensors": {key: list(value.shape) for key, value in source.weights.items()},
         "beside": list(source.beside),
-        "arguments": {key: value for key, value in source.arguments.items() if isinstance(value, (str, int, float))},
+        "arguments": {str(key): value for key, value in source.arguments.items() if _plain(value)},
         "config": None,
         "needs": None,
     }
@@ -175,8 +176,10 @@ def _metadata(path: Path) -> dict[str, str]:
         raise CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({error})") from error
 
 
+def _plain(value: object) -> bool:
+    """Whether a value can stand in JSON as it is."""
+    return isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))
+
+
 def _count(shape: tuple[int, ...]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
+    return math.prod(shape)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from pipelines.checkpoints.checkpoint import FORMAT, listed, read_tensors
+from pipelines.checkpoints.checkpoint import FORMAT, listed, one_line, read_tensors
 from pipelines.checkpoints.torch_file import LEGACY_START, ZIP_START, read_torch_file
 from pipelines.errors import CheckpointError
 from pipelines.safe_pickle import load_pickle
@@ -93,17 +93,27 @@ def _is_ours(path: Path) -> bool:
         with safe_open(path, "pt") as file:
             return (file.metadata() or {}).get("format") == FORMAT
     except SafetensorError as error:
-        raise CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({error})") from error
+        raise CheckpointError(
+            f"{path} is damaged, truncated or not a safetensors file ({one_line(str(error))})"
+        ) from error
 
 
 def _weights(value: dict[Any, Any], path: Path) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """The weights in what a script saved, and the names of the other entries."""
     if value and all(isinstance(item, Tensor) for item in value.values()):
         return _checked(value, path), ()
+    inside = {
+        str(name): part
+        for name, part in value.items()
+        if isinstance(part, dict) and part and all(isinstance(item, Tensor) for item in part.values())
+    }
     for name in _CONTAINERS:
-        inside = value.get(name)
-        if isinstance(inside, dict) and inside and all(isinstance(item, Tensor) for item in inside.values()):
-            return _checked(inside, path), tuple(str(key) for key in value if key != name)
+        if name in inside:
+            return _checked(inside[name], path), tuple(str(key) for key in value if key != name)
+    if inside:
+        # Parts saved side by side, {"encoder": …, "head": …}: as if they were modules of one model.
+        joined = {f"{name}.{key}": item for name, part in inside.items() for key, item in part.items()}
+        return _checked(joined, path), tuple(str(key) for key in value if key not in inside)
     found = listed([str(key) for key in value]) or "nothing"
     raise CheckpointError(f"{path} has no weights where we look ({', '.join(_CONTAINERS)}); it holds: {found}")
 

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 
 import torch
 
+from pipelines.checkpoints.checkpoint import one_line
 from pipelines.errors import CheckpointError
 
 # What `torch.save` writes before anything else in files of before 2020: a magic number, pickled.
@@ -72,13 +73,15 @@ def read_torch_file(path: Path) -> Any:
             else:
                 _inspect_legacy(file, size)
         except _RefusedError as refusal:
-            raise CheckpointError(f"{path}: refused: the file asks for '{refusal}'; {READS}") from None
+            raise CheckpointError(f"{path}: refused: the file asks for '{one_line(str(refusal))}'; {READS}") from None
         except _DamagedError as damage:
-            raise CheckpointError(f"{path} is damaged: {damage}") from None
+            raise CheckpointError(f"{path} is damaged: {one_line(str(damage))}") from None
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as damage:  # unknown methods, passwords
-            raise CheckpointError(f"{path} is damaged or truncated: it is not a whole archive ({damage})") from None
+            raise CheckpointError(
+                f"{path} is damaged or truncated: it is not a whole archive ({one_line(str(damage))})"
+            ) from None
         except (MemoryError, RecursionError, *_BROKEN_PICKLE) as damage:
-            reason = " ".join(str(damage).split()) or type(damage).__name__
+            reason = one_line(str(damage)) or type(damage).__name__
             raise CheckpointError(f"{path} is damaged or not a PyTorch file ({reason})") from damage
     return _load(path)
 
@@ -89,7 +92,7 @@ def _load(path: Path) -> Any:
             return torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, MemoryError, *_BROKEN_PICKLE) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise CheckpointError(f"{path} cannot be loaded as weights: {' '.join(lines[0].split())}") from error
+        raise CheckpointError(f"{path} cannot be loaded as weights: {one_line(lines[0])}") from error
 
 
 _BROKEN_PICKLE = (

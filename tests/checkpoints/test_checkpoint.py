@@ -126,6 +126,9 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
         ({"class_names": "3"}, "not a list of texts"),
         ({"features": '{"hop": 1}'}, "not a feature specification"),
         ({"features": json.dumps({**FEATURES.to_dict(), "hop": 0})}, "hop between feature rows"),
+        ({"features": '{"parts": [{"name": "a", "kind": "audio", "width": "5", "window": 0}], "hop": 1}'}, "wrongly"),
+        ({"features": "[1]"}, "describes itself wrongly"),
+        ({"provenance": "[" * 100_000}, "describes itself wrongly"),
         ({"provenance": "[]"}, "provenance is not a JSON object"),
     ],
 )

@@ -110,6 +110,21 @@ def test_learned_recycling_starts_as_the_source(golden_dir: Path, tmp_path: Path
     assert torch.allclose(scores[0, -1], expected["scores"][0], atol=1e-5)
 
 
+def test_recycling_of_an_own_file(golden_dir: Path, tmp_path: Path) -> None:
+    first = run(golden_dir / "oadtr_b1_cls.pth", hints=Hints(class_token=True), output=tmp_path / "s.safetensors")
+    again = run(first.output, mode="recycling", hints=Hints(positions="n"), output=tmp_path / "r.safetensors")
+    direct = run(
+        golden_dir / "oadtr_b1_cls.pth",
+        mode="recycling",
+        hints=Hints(class_token=True, positions="n"),
+        output=tmp_path / "d.safetensors",
+    )
+    assert again.config == direct.config and again.proof.relative < 5e-6
+    one, two = (load_checkpoint(report.output) for report in (again, direct))
+    assert all(torch.equal(value, two.model.state_dict()[name]) for name, value in one.model.state_dict().items())
+    assert one.provenance["before"]["mode"] == "exact"
+
+
 def test_recycling_needs_static_positions(golden_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="but this model's are recycling"):
         run(golden_dir / "cooadtr_b1.pth", mode="recycling", output=tmp_path / "r.safetensors")
@@ -148,6 +163,14 @@ def test_never_overwrites(b1: Path) -> None:
 )
 def test_default_output(tmp_path: Path, name: str, output: str) -> None:
     assert output_path(tmp_path / name, ConversionOptions()) == tmp_path / output
+
+
+def test_output_that_cannot_be_written(b1: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(UsageError, match="is not a folder that you may write to"):
+        run(b1, hints=NO_TOKEN, output=tmp_path / "file" / "m.safetensors")
+    with pytest.raises(UsageError, match="is a folder: give --out the name of a file"):
+        run(b1, hints=NO_TOKEN, output=tmp_path)
 
 
 def test_failed_proof_writes_nothing(b1: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,6 +102,13 @@ def test_inside_a_larger_model(tmp_path: Path) -> None:
     equals(tmp_path / "t.pth", KNOWN, made, inputs=10)
 
 
+def test_parts_saved_side_by_side(tmp_path: Path) -> None:
+    made = Tagger().eval()
+    parts = {name: part.state_dict() for name, part in made.named_children()}
+    torch.save({**parts, "epoch": 3}, tmp_path / "t.pth")
+    equals(tmp_path / "t.pth", KNOWN, made, inputs=10)
+
+
 def test_square_layers_are_told_by_place(tmp_path: Path) -> None:
     made = Tagger(WIDTH, WIDTH).eval()
     torch.save(made.state_dict(), tmp_path / "t.pth")

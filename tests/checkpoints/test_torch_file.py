@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 
+from pipelines.checkpoints.opening import open_source
 from pipelines.checkpoints.source_file import read_source
 from pipelines.checkpoints.torch_file import read_torch_file
 from pipelines.errors import CheckpointError
@@ -214,6 +215,13 @@ def test_attributes_set_on_names_do_not_stay(path: Path) -> None:
     with pytest.raises(CheckpointError):
         read_torch_file(path)
     assert not hasattr(argparse.Namespace, "extra")
+
+
+def test_names_in_a_file_are_printed_harmlessly(path: Path) -> None:
+    torch.save({"\x1b[2Jkey\nwith lines": torch.zeros(2)}, path)
+    with pytest.raises(CheckpointError) as refusal:
+        open_source(path)
+    assert "?[2Jkey with lines" in str(refusal.value)
 
 
 def test_damaged_bytes_anywhere(path: Path) -> None:
