@@ -186,3 +186,20 @@ class TestTimeline:
         timeline.place(0.0, 1.0)
         assert timeline.place(7000.0, 1.0) == 7000.0
         assert timeline.jumps == 0
+
+
+def test_headers_that_speak_of_years_are_not_believed(whole: dict[str, Path], tmp_path: Path) -> None:
+    """An AVI file whose frames last two months each, by a damaged number in the header."""
+    data = bytearray(whole["a.avi"].read_bytes())
+    place = data.index(b"strh") + 8 + 20  # the scale of the video stream's rate
+    data[place : place + 4] = (0x7FFFFFF0).to_bytes(4, "little")
+    (tmp_path / "a.avi").write_bytes(data)
+    info = probe(tmp_path / "a.avi")
+    assert info.duration is None or info.duration < 60
+    begin = time.monotonic()
+    try:
+        last = list(decode(tmp_path / "a.avi", video=True))[-1].end
+    except DamagedMediaError as error:
+        last = error.seconds
+    assert last < 60
+    assert time.monotonic() - begin < 20

@@ -309,3 +309,18 @@ def test_devices_that_are_not_there() -> None:
         decode("/dev/video97", audio=False, video=True, format="v4l2")
     with pytest.raises(MissingDependencyError, match="is it connected"):
         decode("hw:97", format="alsa")
+
+
+def test_a_picture_that_stays_is_given_again(tmp_path: Path) -> None:
+    """Slides: hours without a new picture must not become one huge step."""
+    path = write_media(tmp_path / "a.mp4", VideoTrackOptions(times=[0, 35, 38], picture=brightness))
+    shown = frames(path)
+    assert [frame.time for frame in shown] == pytest.approx([0, 10, 20, 30, 35, 38], abs=1e-3)
+    assert shown[1].image is shown[0].image
+    # The same with sound that goes on after the last picture.
+    track = AudioTrackOptions(rate=8000, layout="mono", samples=tone(60, 8000)[None], **PCM)
+    path = write_media(tmp_path / "b.mkv", VideoTrackOptions(times=[0, 35, 38], picture=brightness), track)
+    shown = frames(path, audio=True)
+    assert shown[-1].end == pytest.approx(60, abs=1e-3)
+    assert max(b.time - a.time for a, b in pairwise(shown)) <= 10.001
+    assert len({id(frame.image) for frame in shown}) == 3

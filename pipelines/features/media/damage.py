@@ -16,8 +16,8 @@ MOST_BOXES = 100_000  # boxes of an MP4 file that are looked at
 SEGMENT = b"\x18\x53\x80\x67"  # Matroska's outermost element
 
 
-def missing_bytes(path: Path) -> int:
-    """How many bytes a file lacks by its own header; 0 for formats that do not state their size."""
+def missing_bytes(path: Path) -> int | None:
+    """How many bytes a file lacks by its own header; None for files that do not state their size."""
     size = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(12)
@@ -29,8 +29,8 @@ def missing_bytes(path: Path) -> int:
         elif head[:4] == b"\x1a\x45\xdf\xa3":
             end = _segment_end(file)
         else:
-            end = 0
-    return max(0, end - size)
+            end = None
+    return None if end is None else max(0, end - size)
 
 
 def missing_seconds(container: Any, ends: dict[Any, float], origin: float) -> float:
@@ -45,41 +45,41 @@ def missing_seconds(container: Any, ends: dict[Any, float], origin: float) -> fl
     return missing if missing > SHORT_BY else 0.0
 
 
-def _riff_end(head: bytes) -> int:
+def _riff_end(head: bytes) -> int | None:
     """WAV, AVI, AIFF: one chunk around everything."""
     stated = int.from_bytes(head[4:8], "little" if head[:4] == b"RIFF" else "big")
     # The padding byte of the last chunk is often left out.
-    return 0 if stated in UNKNOWN_SIZES or stated >= 0xFFFFFF00 else stated + 8 - 1
+    return None if stated in UNKNOWN_SIZES or stated >= 0xFFFFFF00 else stated + 8 - 1
 
 
-def _boxes_end(file: BinaryIO, size: int) -> int:
+def _boxes_end(file: BinaryIO, size: int) -> int | None:
     """MP4 and QuickTime: box after box."""
     position = 0
     for _ in range(MOST_BOXES):
         file.seek(position)
         head = file.read(16)
         if len(head) < 8 or not head[4:8].isalnum():  # the end, or something that is no box
-            return position if len(head) < 8 else 0
+            return position if len(head) < 8 else None
         length = int.from_bytes(head[:4], "big")
         if length == 1:
             length = int.from_bytes(head[8:16], "big")
         if length < 8:  # 0: until the end of the file
-            return 0
+            return None
         position += length
         if position >= size:
             return position
-    return 0
+    return None
 
 
-def _segment_end(file: BinaryIO) -> int:
+def _segment_end(file: BinaryIO) -> int | None:
     """Matroska and WebM: a header, then one segment."""
     head = file.read(4096)
     place = head.find(SEGMENT)
     if place < 0 or place + 12 > len(head) or head[place + 4] == 0:
-        return 0
+        return None
     first = head[place + 4]
     octets = 9 - first.bit_length()  # the leading zeros of the first byte say how long the number is
     number = head[place + 4 : place + 4 + octets]
     value = int.from_bytes(number, "big") & ((1 << 7 * octets) - 1)
     unknown = value == (1 << 7 * octets) - 1  # all ones: a live recording
-    return 0 if unknown else place + 4 + octets + value
+    return None if unknown else place + 4 + octets + value

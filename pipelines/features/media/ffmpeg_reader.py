@@ -91,6 +91,8 @@ class FfmpegReader:
                 whole = False
                 break
         yield from self._keep_in_step(0.0)
+        if self._video is not None:
+            yield from self._video.finish()
         if self._audio is not None:
             yield from self._audio.flush()
         self._judge(whole)
@@ -183,10 +185,10 @@ class FfmpegReader:
         if whole and self._path is not None and self._path.is_file():
             ends = dict(zip(self._streams, (track.source_end for track in self._tracks), strict=True))
             seconds = missing_seconds(self._container, ends, self._origin)
-            if seconds:
-                found.append(f"the file ends in the middle, {seconds:.1f} s are missing")
-            elif missing_bytes(self._path):
-                found.append("the file ends in the middle")
+            lacking = missing_bytes(self._path)
+            # Where the size is stated it decides: the stated length of a track may well be the container's.
+            if lacking or (lacking is None and seconds):
+                found.append("the file ends in the middle" + (f", {seconds:.1f} s are missing" if seconds else ""))
         if self._bad_packets:
             found.append(f"packets that cannot be decoded: {self._bad_packets}")
         jumps = sum(track.jumps for track in self._tracks)

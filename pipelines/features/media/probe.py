@@ -19,6 +19,8 @@ from pipelines.features.media.info import AudioTrack, MediaInfo, VideoTrack
 from pipelines.features.media.picture import UPRIGHT, display_matrix, rotation
 from pipelines.features.media.plain_audio import PlainAudio
 
+LONGEST = 30 * 24 * 3600.0  # seconds that are believed of a header
+SPARSEST = 50.0  # bytes per second; a header that states still more seconds is damaged
 PICTURE_ATTEMPTS = 50  # packets looked at for the first picture, which knows the rotation
 
 
@@ -43,15 +45,22 @@ def describe(source: Source, container: Any, degrees: int = 0) -> MediaInfo:
     """What the header of an open container says; `degrees` is known from the first picture."""
     audio, video = select_streams(container)
     path = local_path(source)
-    duration = container.duration * MICROSECOND if container.duration and container.duration > 0 else None
+    size = path.stat().st_size if path is not None and path.is_file() else None
     return MediaInfo(
         source=source_name(source),
         format=container.format.name,
-        duration=duration,
+        duration=_duration(container, size),
         audio=_audio_track(audio) if audio is not None else None,
         video=_video_track(video, degrees) if video is not None else None,
-        size=path.stat().st_size if path is not None and path.is_file() else None,
+        size=size,
     )
+
+
+def _duration(container: Any, size: int | None) -> float | None:
+    """Seconds as the container states them; None where it does not, or cannot mean it."""
+    seconds = (container.duration or 0) * MICROSECOND
+    longest = LONGEST if size is None else min(LONGEST, max(60.0, size / SPARSEST))
+    return seconds if 0 < seconds <= longest else None
 
 
 def _audio_track(stream: Any) -> AudioTrack:

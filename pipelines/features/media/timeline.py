@@ -16,6 +16,10 @@ class Timeline:
         self.reached = 0.0  # where the newest frame ends and the next is expected
         self.jumps = 0  # timestamps that could not be true and were replaced
 
+    def plausible(self, duration: float) -> bool:
+        """Whether one frame may last that long: damaged headers speak of years."""
+        return 0 < duration <= max(LONGEST_GAP, self._length or 0.0)
+
     def place(self, stamp: float | None, duration: float) -> float:
         """Media time of a frame with timestamp `stamp` (None: unknown) that lasts `duration` seconds."""
         if stamp is None:

@@ -13,6 +13,7 @@ from pipelines.features.media.info import VideoFrame
 from pipelines.features.media.picture import Matrix, display_matrix, to_rgb
 from pipelines.features.media.timeline import Timeline
 
+LONGEST_STILL = 10.0  # seconds after which a picture that stays is given again
 USUAL_DURATION = 0.04  # seconds; for a single picture and for tracks that state no rate
 
 
@@ -30,7 +31,7 @@ class VideoTrackReader:
     def __init__(self, timeline: Timeline, codec: str, rate: float | None, size: tuple[int, int], start: float) -> None:
         self.shown = 0  # pictures that came from the source
         self._timeline = timeline
-        self._usual = 1.0 / rate if rate else USUAL_DURATION
+        self._usual = 1.0 / rate if rate and timeline.plausible(1.0 / rate) else USUAL_DURATION
         self._codec = codec
         self._size = size
         self._start = start
@@ -57,7 +58,7 @@ class VideoTrackReader:
     def push(self, frame: Any) -> Iterator[VideoFrame]:
         """The frame for an `av.VideoFrame`, unless it comes before the start or out of order."""
         stated = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
-        duration = stated if stated > 0 else self._usual
+        duration = stated if self._timeline.plausible(stated) else self._usual
         stamp = None if frame.pts is None else float(frame.pts * frame.time_base)
         time = self._timeline.place(stamp, duration)
         self.shown += 1
@@ -68,20 +69,37 @@ class VideoTrackReader:
         if self._before is not None:
             before, self._before = self._before, None
             if before.end > self._start + 1e-6 and time > self._start + 1e-6:
-                yield from self._show(VideoFrame(self._start, time - self._start, before.convert))
-        self._picture = picture
-        yield from self._show(picture)
+                self._picture = VideoFrame(self._start, time - self._start, before.convert)
+                yield from self._show(self._picture)
+        yield from self._stay(time)
+        if self._last is None or time > self._last.time:
+            self._picture = picture
+            yield from self._show(picture)
 
     def fill_to(self, time: float) -> Iterator[VideoFrame]:
-        """The last picture (black before the first) again, at the end of the track as known, up to `time`."""
+        """The last picture (black before the first) goes on up to media time `time`."""
         if time <= self.end:
             return
         if self._last is None:
             width, height = self._size
-            yield from self._show(VideoFrame(self._start, time - self._start, partial(black, width, height)))
+            self._picture = VideoFrame(self._start, time - self._start, partial(black, width, height))
+            yield from self._show(self._picture)
         else:
-            end = self._last.end
-            yield from self._show(VideoFrame(end, time - end, partial(image_of, self._picture or self._last)))
+            yield from self._repeat(self._last.end, time)
+        yield from self._stay(time)
+
+    def finish(self) -> Iterator[VideoFrame]:
+        """Repetitions of a last picture that stays for long."""
+        yield from self._stay(self.end)
+
+    def _stay(self, until: float) -> Iterator[VideoFrame]:
+        """Repeat a picture that stays for long, so that its rows come a few at a time, not all at once."""
+        while self._last is not None and until - self._last.time > LONGEST_STILL:
+            yield from self._repeat(self._last.time + LONGEST_STILL, until)
+
+    def _repeat(self, time: float, until: float) -> Iterator[VideoFrame]:
+        assert self._picture is not None
+        yield from self._show(VideoFrame(time, until - time, partial(image_of, self._picture)))
 
     def _matrix(self, frame: Any) -> Matrix:
         if frame.rotation not in self._matrices:
@@ -89,6 +107,5 @@ class VideoTrackReader:
         return self._matrices[frame.rotation]
 
     def _show(self, frame: VideoFrame) -> Iterator[VideoFrame]:
-        if self._last is None or frame.time > self._last.time:
-            self._last = frame
-            yield frame
+        self._last = frame
+        yield frame
