@@ -98,13 +98,19 @@ def is_main_process() -> bool:
 
 @contextmanager
 def processes(device: torch.device) -> Iterator[Processes]:
-    """The processes that `torchrun` started (gloo on CPU, nccl on GPU), or this one alone."""
+    """The processes that `torchrun` started (gloo on CPU, nccl on GPU), or this one alone.
+
+    Within itself it gives the same group again: one cannot be left and joined anew while others still leave it.
+    """
     if not launched_by_torchrun():
         yield Processes(device=device)
         return
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
+    if torch.distributed.is_initialized():
+        yield Processes(torch.distributed.get_rank(), torch.distributed.get_world_size(), device)
+        return
     torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
         yield Processes(torch.distributed.get_rank(), torch.distributed.get_world_size(), device)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from pipelines.checkpoints.checkpoint import load_checkpoint
-from pipelines.errors import ConfigurationError, MissingDependencyError, UsageError
+from pipelines.errors import ConfigurationError, InputError, MissingDependencyError, UsageError
 from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset, preset
@@ -92,6 +92,7 @@ def train_on(
 ) -> RunResult:
     """`train` on data that are open already."""
     group = group or Processes()
+    _check_same_data(data, group)
     seed = recipe.training.seed
     statistics = _statistics(data, recipe)
     config = model_config(recipe, data.width, len(data.dataset.class_names), observer)
@@ -233,6 +234,17 @@ def _with_finetuned_extractor(recipe: Recipe, out: Path, group: Processes, obser
     group.wait()
     features = recipe.features
     return replace(recipe, features=replace(features, weights={**features.weights, str(features.names): str(weights)}))
+
+
+def _check_same_data(data: TrainingData, group: Processes) -> None:
+    """Processes that see different files would wait for each other for ever."""
+    seen = (sum(map(len, data.train)), len(data.train), sum(map(len, data.validation)), len(data.validation))
+    everyone = group.gather(seen)
+    if len(set(everyone)) > 1:
+        raise InputError(
+            f"the processes see different data (training rows and recordings: "
+            f"{', '.join(f'{rows} in {count}' for rows, count, *_ in everyone)}): give all of them the same files"
+        )
 
 
 def _statistics(data: TrainingData, recipe: Recipe) -> FeatureStatistics | None:

@@ -12,12 +12,12 @@ from pipelines.errors import CheckpointError, UsageError
 from pipelines.files import write_text
 from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
-from pipelines.training.distributed import is_main_process
+from pipelines.training.distributed import is_main_process, processes
 from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.feature_cache import OnItem
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_text
-from pipelines.training.run import RunResult, train
+from pipelines.training.run import RunResult, choose_device, train
 from pipelines.training.validation import METRICS, Scores
 
 SEEDS = "seeds.toml"  # in the folder of several runs: how many
@@ -63,6 +63,19 @@ def train_runs(
     on_item: OnItem | None = None,
 ) -> RunResult | SeedsResult:
     """One run in `out`, or one for each seed in `out/seed-N`. With `resume`, the recipe is the one in `out`."""
+    with processes(choose_device(device)):
+        return _runs(recipe, out, count, resume, device, observer, on_item)
+
+
+def _runs(
+    recipe: Recipe | None,
+    out: Path,
+    count: int,
+    resume: bool,
+    device: str,
+    observer: Observer,
+    on_item: OnItem | None,
+) -> RunResult | SeedsResult:
     folder = RunFolder(out)
     if resume:
         recipe = folder.recipe()
