@@ -97,8 +97,6 @@ def show_model(report: ModelReport, detail: bool) -> None:
             ["reduction", _times(cost.reduction), _times(cost.window.flops / cost.step.flops)],
         ],
     )
-    if report.executed.recomputed:
-        print_line(f"rows computed anew for precision: {_count(round(report.executed.recomputed))} MACs more per step")
     print_line(f"parameters: {_count(cost.parameters)}")
     shared = f", and {_count(cost.constant_bytes)} for all streams together" if cost.constant_bytes else ""
     print_line(f"state: {_count(cost.state_bytes)} bytes per stream{shared}")

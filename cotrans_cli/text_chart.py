@@ -13,31 +13,32 @@ def log_chart(title: str, xs: Sequence[float], curves: Mapping[str, Sequence[flo
 
     Where curves meet, the later one is seen.
     """
-    values = [value for curve in curves.values() for value in curve]
-    bottom, top = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    top = max(top, bottom + 1)
+    values = [math.log10(value) for curve in curves.values() for value in curve]
+    bottom, top = min(values), max(max(values), min(values) + 1)
     left, right = math.log(xs[0]), math.log(xs[-1])
     grid = [[" "] * _WIDTH for _ in range(_HEIGHT)]
     for marker, curve in curves.items():
         for column in range(_WIDTH):
             place = left + (right - left) * column / (_WIDTH - 1)
-            height = (_interpolated(place, xs, curve) - bottom) / (top - bottom)
-            grid[_HEIGHT - 1 - round(height * (_HEIGHT - 1))][column] = marker
+            grid[_row(_interpolated(place, xs, curve), bottom, top)][column] = marker
+    labels = {_row(power, bottom, top): f"1e{power}" for power in _powers(bottom, top)}
     lines = [title]
     for row, characters in enumerate(grid):
-        exponent = top - row * (top - bottom) / (_HEIGHT - 1)
-        # A power of ten is named in the row that is nearest to it.
-        near = abs(exponent - round(exponent)) <= (top - bottom) / (_HEIGHT - 1) / 2
-        named = near and round(exponent) in _spaced(bottom, top)
-        lines.append(f"{f'1e{round(exponent)}' if named else '':>5} |{''.join(characters).rstrip()}")
+        lines.append(f"{labels.get(row, ''):>5} |{''.join(characters).rstrip()}")
     lines.append(f"{'':5} +{'-' * _WIDTH}")
     first, last = f"{xs[0]:g}", f"{xs[-1]:g}"
     lines.append(f"{'':7}{first}{label:^{_WIDTH - len(first) - len(last)}}{last}")
     return lines
 
 
-def _spaced(bottom: int, top: int) -> range:
-    return range(bottom, top + 1, max(1, math.ceil((top - bottom) / 6)))
+def _row(logarithm: float, bottom: float, top: float) -> int:
+    return _HEIGHT - 1 - round((logarithm - bottom) / (top - bottom) * (_HEIGHT - 1))
+
+
+def _powers(bottom: float, top: float) -> range:
+    """Powers of ten within the chart, at most seven of them."""
+    first, last = math.ceil(bottom), math.floor(top)
+    return range(first, last + 1, max(1, math.ceil((last - first) / 6)))
 
 
 def _interpolated(place: float, xs: Sequence[float], curve: Sequence[float]) -> float:

@@ -29,7 +29,7 @@ def reasons(row: Published, paper_rule: int) -> tuple[str, ...]:
     """One line for each reason, where the printed number is more than 0.5 % away from the rule."""
     if abs(row.macs - paper_rule) <= TOLERANCE * paper_rule:
         return ()
-    found = [f"{part.reason} ({part.macs / 1e6:+.3f} M)" for part in deviations(row)]
+    found = [f"{part.reason}: {part.macs / 1e6:+.3f} M" for part in deviations(row)]
     if row.macs_exact is not None and abs(row.macs - row.macs_exact) > TOLERANCE * row.macs_exact:
         found.append(f"the paper rounds {row.macs_exact:,} to {row.millions} M")
     return tuple(found)
@@ -64,7 +64,9 @@ def _oadtr(config: ModelConfig) -> tuple[Deviation, ...]:
             "the classifier runs on every row, though one is used", (rows[-1] - 1) * d * config.classes
         )
         return (
-            Deviation("the products inside attention, n · n · d, are left out (its hook failed to load)", -attention),
+            Deviation(
+                "the n · n products of attention are left out, since the counter's hook did not load", -attention
+            ),
             Deviation("biases are counted once, not for each row", -biases),
             Deviation("an activation counts w instead of 2w", -activations),
             classifier,
@@ -75,7 +77,7 @@ def _oadtr(config: ModelConfig) -> tuple[Deviation, ...]:
     # Six projections of queries and two of rows; the feed-forward is a convolution, whose bias counts for each row.
     biases += blocks * (6 * (q - 1) * d + 2 * (m - 1) * d) + (q - 1) * config.classes
     return (
-        Deviation("the products inside attention are left out (its hook failed to load)", -attention),
+        Deviation("the products of attention are left out, since the counter's hook did not load", -attention),
         Deviation("biases of linear layers are counted once, not for each row", -biases),
         Deviation("an activation counts w instead of 2w", -activations),
         Deviation("the decoder's activations are left out", -blocks * 2 * q * inner),

@@ -14,10 +14,8 @@ from pipelines.model.config import ModelConfig
 from pipelines.model.ring import LockstepCursor
 from pipelines.model.state import FoldedState, RetroactiveState, StreamState
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.reports.counting import MacCount, MacCounter, count_macs
+from pipelines.reports.counting import MacCount, count_macs
 
-# Steps looked at for one in which retroactive attention computes no row anew (see `pipelines/model/retroactive.py`).
-_TRIES = 4
 _SEED = 0
 
 
@@ -27,9 +25,6 @@ class Executed:
 
     step: MacCount
     window: MacCount
-    # MACs for each step, on average over those looked at, of rows that retroactive attention computed anew because
-    # their error bound had grown too large: work that depends on the data, and is not part of `step`.
-    recomputed: float
 
 
 def build_model(config: ModelConfig) -> ContinualTransformer:
@@ -42,36 +37,29 @@ def build_model(config: ModelConfig) -> ContinualTransformer:
 @torch.inference_mode()
 def execute(model: ContinualTransformer) -> Executed:
     """Run and count a step of one stream whose window is full, and a window."""
-    window = model.config.window
     state = warmed_up(model)
-    counts = []
-    for token in random_tokens(model, _TRIES if _retroactive(model.config) else 1).unbind(1):
-        counter = MacCounter()
-        with counter:
-            _, state = model.step_(token, state)
-        counts.append(counter.count)
-    step = min(counts, key=lambda count: count.total)
-    recomputed = sum(count.total for count in counts) / len(counts) - step.total
-    return Executed(step, count_macs(model, random_tokens(model, window)), recomputed)
+    step = count_macs(model.step_, random_tokens(model, 1)[:, 0], state)
+    return Executed(step, count_macs(model, random_tokens(model, model.config.window)))
 
 
 @torch.inference_mode()
 def warmed_up(model: ContinualTransformer) -> StreamState:
-    """The state of one stream whose window is full."""
+    """The state of one stream whose window is full of the same token.
+
+    Retroactive attention computes a row anew when the key that dominated it leaves (see `retroactive.py`). That work
+    depends on the data and is no part of the steady state; among equal keys none dominates.
+    """
     state = model.initial_state()
-    tokens = random_tokens(model, model.config.window)
+    token = random_tokens(model, 1)[:, 0]
     if model.config.single_output:
-        for token in tokens.unbind(1):
+        for _ in range(model.config.window):
             _, state = model.step_(token, state)
         return state
     # Of an exact stack only block 1 remembers anything, so that is all there is to warm up.
-    rows = model.input_projection(tokens)
-    encoder, first = model.encoder, state.blocks[0]
-    block = cast(Block, encoder.blocks[0])
-    if encoder.positions is not None and encoder.positions.recycling:
-        rows = rows + encoder.positions.window(model.config.window, 0, 1)
+    row = model.input_projection(token)
+    block, first = cast(Block, model.encoder.blocks[0]), state.blocks[0]
     lead = 1 if model.config.class_token_block == 1 else 0
-    for position, row in enumerate(rows.unbind(1)):
+    for position in range(model.config.window):
         cursor = LockstepCursor(position, model.config.window)
         if isinstance(first, FoldedState):
             folding.take_in(block, row, first, cursor)
@@ -89,7 +77,3 @@ def random_tokens(model: ContinualTransformer, count: int) -> Tensor:
     weight = model.input_projection.weight
     tokens = torch.randn(1, count, model.config.input_width, generator=generator)
     return tokens.to(weight.device, weight.dtype)
-
-
-def _retroactive(config: ModelConfig) -> bool:
-    return config.positional != "static" and not config.single_output

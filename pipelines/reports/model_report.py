@@ -70,7 +70,6 @@ class ModelReport:
             "step_macs": cost.step.macs,
             "step_flops": cost.step.flops,
             "step_executed": self.executed.step.total,
-            "step_recomputed": self.executed.recomputed,
             "window_macs": cost.window.macs,
             "window_flops": cost.window.flops,
             "window_executed": self.executed.window.total,

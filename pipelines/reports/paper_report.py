@@ -44,6 +44,29 @@ class PaperReport:
         return [_flat(row) | ({"reasons": "; ".join(row.reasons)} if detail else {}) for row in self.paper_rows]
 
 
+def markdown(report: PaperReport) -> str:
+    """The table of docs/paper-tables.md, and a list of reasons for each model."""
+    lines = [
+        "| model | setting | published (M) | paper_rule | counted | off | params published | params |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in report.paper_rows:
+        published, rule = row.published, row.work.paper_rule
+        printed = "–" if published.parameters is None else f"{published.parameters:,}"
+        cells = [published.name, published.label, f"{published.millions}", f"{rule:,}", f"{row.work.macs:,}"]
+        cells += [f"{100 * (published.macs / rule - 1):+.1f} %", printed, f"{row.cost.parameters:,}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines.append("")
+    grouped: dict[tuple[str, ...], list[str]] = {}
+    for row in report.paper_rows:
+        if row.reasons:
+            grouped.setdefault(row.reasons, []).append(f"{row.published.name}, {row.published.label}")
+    for found, names in grouped.items():
+        lines.append(f"- {'; '.join(names)}:")
+        lines += [f"  - {reason}" for reason in found]
+    return "\n".join(lines)
+
+
 def report_paper() -> PaperReport:
     """Count every model that the paper has numbers for."""
     return PaperReport(tuple(PaperRow(row, model_cost(row.config())) for row in PUBLISHED))

@@ -99,7 +99,7 @@ def parse_values(text: str) -> tuple[int, ...]:
         parts = text.replace(" ", "").split(",")
         if not all(part.isdigit() for part in parts):
             raise UsageError(f"'{text}' is no range: write 16..4096, 16..4096*4, 100..1000+100 or 16,64,256")
-        values = [int(part) for part in parts]
+        values = sorted({int(part) for part in parts})
     else:
         values = _range(int(match[1]), int(match[2]), match[3] or "*", int(match[4] or 2), text)
     if min(values) < 1:

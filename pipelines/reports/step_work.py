@@ -34,10 +34,9 @@ def single_output_block(modules: Modules, config: ModelConfig, index: int, token
     """One row from a ring of `tokens` tokens (and a class token)."""
     keys = tokens + (config.class_token_block == index)
     if index == 1 and config.positional == "static":
-        _take_in(modules, config)
-        pre_norm = config.norm == "pre"
-        add(modules, "positions", folded(tokens, config.width, 2, pre_norm))
-        # The query is that of the output row with its position; what `take_in` made of it is not used.
+        _take_in(modules, config, 2)
+        add(modules, "positions", folded(tokens, config.width, 2, config.norm == "pre"))
+        # The query is that of the output row with its position.
         attention_norm(modules, config, 1, 1)
         add(modules, "block 1 in-projection", projection(config, 1, 1))
     else:
@@ -52,9 +51,9 @@ def _lags(config: ModelConfig, index: int) -> bool:
     return config.lag > 0 and index == config.blocks
 
 
-def _take_in(modules: Modules, config: ModelConfig) -> None:
-    """A token's query, key and value without position. A pre-norm block's token is centred and weighted first."""
-    add(modules, "block 1 in-projection", linear(1, config.width, 3 * config.width, False, counted_bias=False))
+def _take_in(modules: Modules, config: ModelConfig, thirds: int) -> None:
+    """A token's query (with 3 thirds), key and value without position; in a pre-norm block it is centred first."""
+    add(modules, "block 1 in-projection", linear(1, config.width, thirds * config.width, False, counted_bias=False))
     if config.norm == "pre":
         add(modules, "block 1 norms", Work(other=3 * config.width))
 
@@ -64,7 +63,7 @@ def _first_block(modules: Modules, config: ModelConfig) -> int:
     d, heads = config.width, config.heads
     rows = config.window + (config.class_token_block == 1)
     if config.positional == "static":
-        _take_in(modules, config)
+        _take_in(modules, config, 3)
         add(modules, "positions", folded(config.window, d, 3, config.norm == "pre"))
         add(modules, "block 1 attention", attention(rows, rows, d, heads))
     else:
