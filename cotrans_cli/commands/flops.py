@@ -58,7 +58,7 @@ class Activation(str, Enum):
 
 def flops(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A checkpoint: ours, or one that `cotrans convert` reads.")
+        Path | None, typer.Argument(metavar="FILE", help="A checkpoint: ours, or one that `cotrans convert` reads.")
     ] = None,
     model: Annotated[
         str | None,
