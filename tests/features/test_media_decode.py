@@ -17,7 +17,7 @@ import soundfile
 import soxr
 
 from pipelines.errors import InputError, MissingDependencyError, UsageError
-from pipelines.features.media import AudioBlock, VideoFrame, decode, probe
+from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode, probe
 from tests.features.made_media import (
     AudioTrackOptions,
     VideoTrackOptions,
@@ -324,3 +324,20 @@ def test_a_picture_that_stays_is_given_again(tmp_path: Path) -> None:
     assert shown[-1].end == pytest.approx(60, abs=1e-3)
     assert max(b.time - a.time for a, b in pairwise(shown)) <= 10.001
     assert len({id(frame.image) for frame in shown}) == 3
+
+
+def test_tracks_that_are_stored_far_apart_are_still_used(tmp_path: Path) -> None:
+    """The encoder holds its pictures back to the end: 100 s of sound come first. Beyond 120 s it is reported."""
+    for seconds, fine in ((100, True), (300, False)):
+        track = AudioTrackOptions(rate=8000, layout="mono", samples=tone(seconds, 8000)[None], **PCM)
+        times = [float(time) for time in range(0, seconds, 20)]
+        path = write_media(tmp_path / "a.mkv", VideoTrackOptions(times=times, picture=brightness), track)
+        shown = []
+        try:
+            shown += [item for item in decode(path, video=True) if isinstance(item, VideoFrame)]
+        except DamagedMediaError as error:
+            assert not fine
+            assert "stored too far apart" in str(error)
+        else:
+            assert fine
+            assert {time for time in times if any(abs(f.time - time) < 1e-3 for f in shown)} == set(times)

@@ -24,7 +24,9 @@ class AudioTrackReader:
         self.track_rate = track_rate
         self.rate = rate or track_rate
         self.heard = 0  # samples that came from the source, at the track's rate
+        self.late = 0  # frames that came after silence had been given for them
         self.not_finite = 0  # samples that were NaN or infinite and are now 0
+        self._filled = False
         self._timeline = timeline
         self._start = start
         self._count = 0  # samples so far, silence included, at the track's rate
@@ -68,6 +70,8 @@ class AudioTrackReader:
         if late > 0:
             yield from self._silence(late)
         elif late < 0:
+            if self._filled and -late >= len(samples):
+                self.late += 1
             samples = samples[-late:]
         if len(samples):
             self.heard += len(samples)
@@ -75,6 +79,7 @@ class AudioTrackReader:
 
     def fill_to(self, time: float) -> Iterator[AudioBlock]:
         """Silence up to media time `time`."""
+        self._filled = True
         yield from self._silence(round((time - self._start) * self.track_rate) - self._count)
 
     def flush(self) -> Iterator[AudioBlock]:

@@ -24,7 +24,9 @@ from pipelines.features.media.probe import describe
 from pipelines.features.media.timeline import Timeline
 from pipelines.features.media.video import VideoTrackReader
 
-LARGEST_SKEW = 10.0  # seconds by which one track may trail the other before it counts as having a gap
+# Seconds by which one track may trail the other before it counts as having a gap. Rows of the other wait that long:
+# a file may be interleaved badly, but a live view cannot stand still.
+LARGEST_SKEW, LARGEST_LIVE_SKEW = 120.0, 5.0
 SEEK_FROM = 5.0  # seconds; before that, decoding from the beginning costs nothing
 RUN_UP = 1.0  # seconds decoded ahead of a seek target: audio codecs need some frames to be exact again
 ROUNDING = 1e-3  # seconds of silence more than needed, so that rounded times do not cost the last row
@@ -49,6 +51,7 @@ class FfmpegReader:
         self._name = source_name(source)
         self._path = local_path(source, format)
         self._start, self._stop = start, stop
+        self._skew = LARGEST_LIVE_SKEW if live else LARGEST_SKEW
         self._bad_packets = 0
         self._audio: AudioTrackReader | None = None
         self._video: VideoTrackReader | None = None
@@ -86,7 +89,7 @@ class FfmpegReader:
         whole = True
         for track, frame in self._frames():
             yield from track.push(frame)
-            yield from self._keep_in_step(LARGEST_SKEW)
+            yield from self._keep_in_step(self._skew)
             if min(track.end for track in self._tracks) >= self._stop:
                 whole = False
                 break
@@ -191,6 +194,9 @@ class FfmpegReader:
                 found.append("the file ends in the middle" + (f", {seconds:.1f} s are missing" if seconds else ""))
         if self._bad_packets:
             found.append(f"packets that cannot be decoded: {self._bad_packets}")
+        late = sum(track.late for track in self._tracks)
+        if late:
+            found.append(f"the tracks are stored too far apart, frames that came too late: {late}")
         jumps = sum(track.jumps for track in self._tracks)
         if jumps:
             found.append(f"impossible timestamps: {jumps}")

@@ -29,7 +29,9 @@ class VideoTrackReader:
     """Places decoded pictures in media time, from `start` on."""
 
     def __init__(self, timeline: Timeline, codec: str, rate: float | None, size: tuple[int, int], start: float) -> None:
+        self.late = 0  # pictures that came after others had been given for their time
         self.shown = 0  # pictures that came from the source
+        self._filled = False
         self._timeline = timeline
         self._usual = 1.0 / rate if rate and timeline.plausible(1.0 / rate) else USUAL_DURATION
         self._codec = codec
@@ -75,11 +77,14 @@ class VideoTrackReader:
         if self._last is None or time > self._last.time:
             self._picture = picture
             yield from self._show(picture)
+        elif self._filled:
+            self.late += 1
 
     def fill_to(self, time: float) -> Iterator[VideoFrame]:
         """The last picture (black before the first) goes on up to media time `time`."""
         if time <= self.end:
             return
+        self._filled = True
         if self._last is None:
             width, height = self._size
             self._picture = VideoFrame(self._start, time - self._start, partial(black, width, height))
