@@ -18,6 +18,7 @@ import soxr
 
 from pipelines.errors import InputError, MissingDependencyError, UsageError
 from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode, probe
+from pipelines.features.media.downmix import mix_weights, to_mono
 from tests.features.made_media import (
     AudioTrackOptions,
     VideoTrackOptions,
@@ -117,6 +118,19 @@ def test_sample_formats_agree_through_both_libraries(subtype: str, tmp_path: Pat
     # Given as an open file, it goes through ffmpeg.
     with (tmp_path / "a.wav").open("rb") as file:
         np.testing.assert_allclose(sound(file), sound(tmp_path / "a.wav"), atol=1e-6)
+
+
+def test_more_than_eight_channels_are_mixed_too() -> None:
+    """PyAV would read past the end of its list of planes; see `media/downmix.py`."""
+    import av
+
+    samples = np.random.default_rng(0).uniform(-0.5, 0.5, (16, 1024)).astype(np.float32)
+    frame = av.AudioFrame(format="fltp", layout="hexadecagonal", samples=1024)
+    frame.sample_rate = 16_000
+    for channel in range(16):
+        frame.planes[channel].update(samples[channel].tobytes())
+    weights = mix_weights([channel.name for channel in frame.layout.channels])
+    np.testing.assert_allclose(to_mono(frame), weights @ samples, atol=1e-5)
 
 
 def test_variable_frame_rate_keeps_its_times(tmp_path: Path) -> None:

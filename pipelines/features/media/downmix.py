@@ -17,6 +17,8 @@ USUAL_ORDER = {
     6: ["FL", "FR", "FC", "LFE", "BL", "BR"],
     8: ["FL", "FR", "FC", "LFE", "BL", "BR", "SL", "SR"],
 }
+# With more planes than this, PyAV (18.1) reads past the end of the list of planes and crashes.
+MOST_PLANES = 8
 FULL_SCALE = {"uint8": 2.0**7, "int16": 2.0**15, "int32": 2.0**31, "int64": 2.0**63}
 
 
@@ -39,10 +41,21 @@ def to_float(samples: NDArray[Any]) -> NDArray[np.float32]:
     return ((samples.astype(np.float64) - offset) / scale).astype(np.float32)
 
 
+def _interleaved(frame: Any) -> Any:
+    """The same samples in one plane."""
+    import av
+
+    converter = av.AudioResampler(format="flt", layout=frame.layout, rate=frame.sample_rate)
+    (converted,) = converter.resample(frame)
+    return converted
+
+
 def to_mono(frame: Any) -> NDArray[np.float32]:
     """(n,) from an `av.AudioFrame` of any format and layout."""
-    samples = frame.to_ndarray()
     channels = [channel.name for channel in frame.layout.channels]
+    if frame.format.is_planar and len(channels) > MOST_PLANES:
+        frame = _interleaved(frame)
+    samples = frame.to_ndarray()
     if samples.shape[0] != len(channels):  # interleaved: (1, n · channels)
         samples = samples.reshape(-1, len(channels)).T
     values = to_float(samples)

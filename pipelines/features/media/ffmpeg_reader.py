@@ -86,9 +86,14 @@ class FfmpegReader:
         self._container.close()
 
     def __iter__(self) -> Iterator[AudioBlock | VideoFrame]:
+        import av
+
         whole = True
         for track, frame in self._frames():
-            yield from track.push(frame)
+            try:
+                yield from track.push(frame)
+            except (av.error.FFmpegError, ValueError):
+                self._bad_packets += 1
             yield from self._keep_in_step(self._skew)
             if min(track.end for track in self._tracks) >= self._stop:
                 whole = False

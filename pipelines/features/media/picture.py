@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.errors import InputError
+
 # The display matrix of a picture maps stored to shown coordinates: x' = a·x + c·y, y' = b·x + d·y (y down).
 Matrix = tuple[int, int, int, int]  # a, b, c, d in 16.16 fixed point
 UPRIGHT: Matrix = (1 << 16, 0, 0, 1 << 16)
@@ -58,5 +60,10 @@ def orient(image: NDArray[np.uint8], matrix: Matrix) -> NDArray[np.uint8]:
 
 def to_rgb(frame: Any, matrix: Matrix) -> NDArray[np.uint8]:
     """(height, width, 3), upright."""
-    image: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
+    import av
+
+    try:
+        image: NDArray[np.uint8] = frame.to_ndarray(format="rgb24")
+    except (av.error.FFmpegError, ValueError) as error:
+        raise InputError(f"a picture of format {frame.format.name} cannot be shown as RGB: {error}") from error
     return orient(image, matrix)
