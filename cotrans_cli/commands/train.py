@@ -66,14 +66,9 @@ def train(
     ] = None,
     cache: Annotated[Path | None, _option("--cache", panel=DATA, help="Where extracted features are kept.")] = None,
     finetune_extractor: Annotated[
-        bool | None,
-        typer.Option(
-            "--finetune-extractor/--no-finetune-extractor",
-            help="First fine-tune the feature network on single windows (the paper's audio stage 1).",
-            rich_help_panel=DATA,
-            show_default=False,
-        ),
-    ] = None,
+        bool,
+        _option("--finetune-extractor", panel=DATA, help="First fine-tune the feature network (the paper's stage 1)."),
+    ] = False,
     model: Annotated[
         str | None,
         _option("--model", panel=MODEL, metavar="PRESET", help="cotrans-b1 (default), trans-b1, cooadtr-b1, deep, …"),
@@ -146,7 +141,7 @@ def train(
         "features.hop": hop,
         "features.directory": _text(feature_dir),
         "features.cache": _text(cache),
-        "features.finetune": finetune_extractor,
+        "features.finetune": finetune_extractor or None,
         "model.preset": model,
         "model.window": window,
         "model.positional": positional,

@@ -86,12 +86,16 @@ class Trainer:
 
     def run(self) -> None:
         """Train until the last epoch. Raises TrainingInterrupted on Ctrl-C, with everything saved."""
-        with stop_request() as request, torch.random.fork_rng(devices=self._cuda()):
+        with stop_request(self._announce_stop) as request, torch.random.fork_rng(devices=self._cuda()):
             while self.epoch < self.recipe.training.epochs and not self._should_stop_early():
                 self._run_epoch(request)
         if self.processes.main:
             self.folder.write_curves(self.history, self.problem.metric)
         self.processes.wait()
+
+    def _announce_stop(self) -> None:
+        if self.processes.main:
+            self.observer(Remark("stopping after this step, to save everything (Ctrl-C again: at once)"))
 
     def state(self) -> dict[str, Any]:
         """Everything that the rest of the run depends on. Random numbers depend on seed, epoch and step alone."""

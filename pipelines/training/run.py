@@ -204,11 +204,20 @@ def make_problem(
             "dataset": dataset.name,
             "train": len(data.train),
             "validation": len(data.validation),
-            "recipe": recipe_values(recipe),
+            "recipe": _shareable(recipe),
         },
     }
     objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation)
     return Problem(loader, plan, objective, validator, metric, describe)
+
+
+def _shareable(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """The recipe without the places on this machine, which are of no use to others and nobody's business."""
+    places = {"data": ("root",), "features": ("directory", "cache", "weights"), "model": ("init",)}
+    return {
+        section: {key: value for key, value in content.items() if key not in places.get(section, ())}
+        for section, content in recipe_values(recipe).items()
+    }
 
 
 def choose_device(name: str) -> torch.device:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -14,19 +14,22 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class StopRequest:
     """Set by the first signal; the second one ends the program in the usual way."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_request: Callable[[], None] | None = None) -> None:
         self.wanted = False
+        self._on_request = on_request
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.wanted:
             raise KeyboardInterrupt
         self.wanted = True
+        if self._on_request is not None:
+            self._on_request()
 
 
 @contextmanager
-def stop_request() -> Iterator[StopRequest]:
+def stop_request(on_request: Callable[[], None] | None = None) -> Iterator[StopRequest]:
     """Listen to Ctrl-C and to a polite kill. In a thread that gets no signals, nothing is listened to."""
-    request = StopRequest()
+    request = StopRequest(on_request)
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
