@@ -1,1 +1,52 @@
-"""Live prediction: sources, pacing, the stream session and sinks."""
+"""Live prediction: sources, pacing, the stream session and sinks.
+
+from pipelines.streaming import open_model, open_stream
+
+model = open_model("sound-events")
+with open_stream("video.mp4", model) as stream:
+    for prediction in stream:
+        print(prediction.time, prediction.label, prediction.score)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipelines.streaming.options import PcmOptions, PlayOptions, PredictionOptions
+from pipelines.streaming.pipeline import SourceEnded, Stream
+from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.session import StreamSession
+from pipelines.streaming.source import StreamSource, find_sources
+from pipelines.streaming.stream_model import StreamModel, open_model
+from pipelines.streaming.summary import Summary
+
+__all__ = [
+    "PcmOptions",
+    "PlayOptions",
+    "Prediction",
+    "PredictionOptions",
+    "SourceEnded",
+    "Stream",
+    "StreamModel",
+    "StreamSession",
+    "StreamSource",
+    "Summary",
+    "find_sources",
+    "open_model",
+    "open_stream",
+]
+
+
+def open_stream(
+    sources: str | Sequence[str],
+    model: StreamModel | None = None,
+    prediction: PredictionOptions | None = None,
+    **play: Any,
+) -> Stream:
+    """A stream of one source or several: files, folders, addresses, `camera:0`, `mic:`, `-`.
+
+    model: None: the user's default model. play: fields of `PlayOptions`, as in `fast=True`.
+    """
+    texts = [sources] if isinstance(sources, str) else list(sources)
+    return Stream(find_sources(texts), model or open_model(), PlayOptions(**play), prediction)

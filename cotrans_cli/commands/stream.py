@@ -1,0 +1,248 @@
+"""`cotrans stream`: predictions while the media plays."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from cotrans_cli.console import note
+
+if TYPE_CHECKING:
+    from pipelines.streaming.run import StreamRun
+
+BAD_INPUTS = 3  # the exit code when some sources failed and others did not
+
+PACE, OUTPUT, FAULTS, INPUT = "Pace", "Output", "Fault tolerance", "Source"
+
+
+def stream(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="Files, folders, quoted globs, feature files (.npy, FILE.pickle:VIDEO), addresses (rtsp://, http://), "
+            "camera:0, mic:, or - for standard input. Several are rows of one batch.",
+        ),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME|FILE",
+            help="A built-in model (`cotrans models`) or a checkpoint.",
+            show_default="sound-events, or what config.toml says",
+        ),
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="As fast as possible, not in real time.", rich_help_panel=PACE)
+    ] = False,
+    late: Annotated[
+        str | None,
+        typer.Option(
+            help="When the machine cannot keep up: drop (skip to now) or wait.",
+            rich_help_panel=PACE,
+            show_default="drop for live sources, wait for files",
+        ),
+    ] = None,
+    longest_lag: Annotated[
+        float, typer.Option(help="Seconds behind from which on `--late drop` drops.", rich_help_panel=PACE)
+    ] = 1.0,
+    start: Annotated[float, typer.Option(help="Begin at this media second.", rich_help_panel=PACE)] = 0.0,
+    duration: Annotated[
+        float | None, typer.Option(help="Play this many seconds.", show_default=False, rich_help_panel=PACE)
+    ] = None,
+    loop: Annotated[bool, typer.Option("--loop", help="Play files again and again.", rich_help_panel=PACE)] = False,
+    at_once: Annotated[
+        int, typer.Option(help="Sources that play side by side; others wait for their turn.", rich_help_panel=PACE)
+    ] = 16,
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            help="Raw sound on standard input: samples per second.", show_default=False, rich_help_panel=INPUT
+        ),
+    ] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="… its channels.", show_default="1", rich_help_panel=INPUT)
+    ] = None,
+    sample_format: Annotated[
+        str | None,
+        typer.Option(
+            help="… its format: s16le, f32le, u8, s24le, s32le …", show_default="s16le", rich_help_panel=INPUT
+        ),
+    ] = None,
+    hop: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds between rows of feature files that do not say it.", show_default="0.25", rich_help_panel=INPUT
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            help="table, jsonl, csv, srt or vtt.",
+            rich_help_panel=OUTPUT,
+            show_default="by the suffix of --out; a live view on a terminal, otherwise table",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|FOLDER", help="Write there; a folder gets a file per source.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    top_k: Annotated[int, typer.Option(help="How many of the best classes are shown.", rich_help_panel=OUTPUT)] = 3,
+    threshold: Annotated[
+        float, typer.Option(help="Below this score (0 to 1) a frame has no label.", rich_help_panel=OUTPUT)
+    ] = 0.0,
+    smooth: Annotated[
+        float, typer.Option(help="Average scores over the last SECONDS.", metavar="SECONDS", rich_help_panel=OUTPUT)
+    ] = 0.0,
+    segments: Annotated[
+        bool, typer.Option("--segments", help="Merge frames into rows of start, end, label.", rich_help_panel=OUTPUT)
+    ] = False,
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores",
+            help="All classes' raw scores (before softmax), in the checkpoint's order.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    overlay: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.mp4", help="Write the video with labels burnt in.", rich_help_panel=OUTPUT),
+    ] = None,
+    summary: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.json", help="Write the summary as JSON too.", rich_help_panel=OUTPUT),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Lines instead of the live view.", rich_help_panel=OUTPUT)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.", rich_help_panel=OUTPUT)] = False,
+    snapshot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the state there.", rich_help_panel=FAULTS)
+    ] = None,
+    every: Annotated[float, typer.Option(metavar="SECONDS", help="… this often.", rich_help_panel=FAULTS)] = 10.0,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Go on from a snapshot, with the same sources.", rich_help_panel=FAULTS),
+    ] = None,
+    reconnects: Annotated[
+        int, typer.Option(help="Attempts in a row to get a lost network source back.", rich_help_panel=FAULTS)
+    ] = 10,
+    activation: Annotated[
+        str | None,
+        typer.Option(
+            help="What makes probabilities of scores: softmax, or sigmoid for several labels at once.",
+            show_default="as the model was trained",
+        ),
+    ] = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option("--weights", metavar="[NAME=]FILE", help="Weights of a feature network that are not known here."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.", show_default="auto")] = None,
+    threads: Annotated[int | None, typer.Option(help="Threads of PyTorch.", show_default=False)] = None,
+) -> int:
+    """Predict while media plays: for every frame a line, from a file, a camera, a microphone or the network.
+
+    The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
+    """
+    from cotrans_cli.live_view import observing
+    from pipelines.settings import load_settings
+    from pipelines.streaming import PlayOptions, PredictionOptions, find_sources, open_model
+    from pipelines.streaming.output import OutputOptions
+    from pipelines.streaming.run import RunOptions, StreamRun
+
+    settings = load_settings()
+    set_threads(threads or settings.threads)
+    watching = format is None and not plain and sys.stdout.isatty()
+    output = None if watching and out is None else OutputOptions(format, out, scores, segments)
+    options = RunOptions(
+        play=PlayOptions(
+            fast=fast,
+            late=cast(Any, late),
+            longest_lag=longest_lag,
+            start=start,
+            duration=duration,
+            loop=loop,
+            at_once=at_once,
+            pcm=_pcm(rate, channels, sample_format),
+            hop=hop,
+            reconnects=reconnects,
+            snapshot=snapshot,
+            every=every,
+            resume=resume,
+        ),
+        prediction=PredictionOptions(top_k, threshold, smooth),
+        output=output,
+        overlay=overlay,
+        summary=summary,
+    )
+    found = find_sources(sources)
+    chosen = open_model(
+        model, device=device or settings.device, weights=tuple(weights or ()), activation=cast(Any, activation)
+    )
+    with observing(watching, found, chosen) as observer:
+        run = StreamRun(found, chosen, options, observer, sys.stdout)
+        with stopping(run) as signals:
+            result = run.run()
+    if not quiet:
+        for line in result.lines():
+            note(line)
+    if signals:
+        return 128 + signals[0]
+    run.stream.raise_if_all_failed()
+    return BAD_INPUTS if result.errors else 0
+
+
+@contextmanager
+def stopping(run: StreamRun) -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM end the stream cleanly; yields the signals that came. A second one ends it at once."""
+    caught: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+        run.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def set_threads(count: int | None) -> None:
+    """Let PyTorch use that many threads."""
+    if count is not None:
+        import torch
+
+        from pipelines.errors import UsageError
+
+        if count < 1:
+            raise UsageError(f"--threads must be at least 1, not {count}")
+        torch.set_num_threads(count)
+
+
+def _pcm(rate: int | None, channels: int | None, sample_format: str | None) -> Any:
+    from pipelines.errors import UsageError
+    from pipelines.streaming import PcmOptions
+
+    if rate is None:
+        if channels is not None or sample_format is not None:
+            raise UsageError("--channels and --sample-format describe raw sound: give its --rate too")
+        return None
+    return PcmOptions(rate, channels or 1, sample_format or "s16le")

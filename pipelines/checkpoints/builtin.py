@@ -1,0 +1,55 @@
+"""The models that ship with cotrans, by name."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from pipelines.checkpoints.checkpoint import SUFFIX, CheckpointHeader, read_header
+from pipelines.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class BuiltinModel:
+    """One line of `cotrans models`."""
+
+    name: str
+    path: Path
+    size: int  # bytes
+    header: CheckpointHeader
+
+
+def models_folder() -> Path:
+    """Where built-in checkpoints lie: `weights/models/NAME.safetensors`."""
+    return Path(str(files("weights"))) / "models"
+
+
+def builtin_names() -> list[str]:
+    """The names of all built-in models, sorted."""
+    folder = models_folder()
+    return sorted(path.stem for path in folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+
+
+def builtin_models() -> list[BuiltinModel]:
+    """Every built-in model with what its file says about it."""
+    paths = [models_folder() / f"{name}{SUFFIX}" for name in builtin_names()]
+    return [BuiltinModel(path.stem, path, path.stat().st_size, read_header(path)) for path in paths]
+
+
+def find_model(name_or_path: str | Path) -> Path:
+    """The file of a model: a file of that path, or else a built-in model of that name."""
+    path = Path(name_or_path).expanduser()
+    if path.is_file():
+        return path
+    text = str(name_or_path)
+    names = builtin_names()
+    if text in names:
+        return models_folder() / f"{text}{SUFFIX}"
+    if path.is_dir():
+        raise CheckpointError(f"{path} is a folder, not a model")
+    nearest = difflib.get_close_matches(text.lower().replace("_", "-"), names, n=1)
+    hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+    known = f"built in: {', '.join(names)}" if names else "no model is built into this copy of cotrans"
+    raise CheckpointError(f"there is no model file and no built-in model '{text}'{hint} ({known})")

@@ -1,0 +1,60 @@
+"""The user's defaults: `~/.config/cotrans/config.toml`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import ConfigurationError
+from pipelines.toml import load_toml
+
+DEFAULT_MODEL = "sound-events"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the file may say. None: it says nothing."""
+
+    device: str = "auto"  # auto, cpu or cuda
+    threads: int | None = None  # of PyTorch
+    cache: Path | None = None  # where downloaded weights and prepared files are kept
+    default_model: str = DEFAULT_MODEL  # name or file
+
+
+def settings_path() -> Path:
+    """`COTRANS_CONFIG`, or config.toml in the user's configuration folder."""
+    if chosen := os.environ.get("COTRANS_CONFIG"):
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(base).expanduser() / "cotrans" / "config.toml"
+
+
+def load_settings(path: Path | None = None) -> Settings:
+    """The settings in the user's file, or the defaults where there is none. Unknown keys are errors."""
+    path = path or settings_path()
+    if not path.is_file():
+        return Settings()
+    values = load_toml(path)
+    known = [field.name for field in fields(Settings)]
+    for key, value in values.items():
+        if key not in known:
+            nearest = difflib.get_close_matches(key, known, n=1)
+            hint = f"; did you mean '{nearest[0]}'?" if nearest else f" (settings: {', '.join(known)})"
+            raise ConfigurationError(f"{path}: there is no setting '{key}'{hint}")
+        _check(path, key, value)
+    if "cache" in values:
+        values["cache"] = Path(values["cache"]).expanduser()
+    return Settings(**values)
+
+
+def _check(path: Path, key: str, value: Any) -> None:
+    if key == "threads":
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ConfigurationError(f"{path}: threads must be a positive whole number, not {value!r}")
+    elif not isinstance(value, str) or not value:
+        raise ConfigurationError(f"{path}: {key} must be text in quotes, not {value!r}")
+    if key == "device" and value not in ("auto", "cpu", "cuda"):
+        raise ConfigurationError(f"{path}: device must be auto, cpu or cuda, not '{value}'")

@@ -1,0 +1,64 @@
+"""Opening what a source names for one pass of decoding."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from threading import Event
+from typing import Protocol
+
+from pipelines.errors import InputError, MissingDependencyError
+from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame, decode
+from pipelines.streaming.devices import device_target
+from pipelines.streaming.options import PlayOptions
+from pipelines.streaming.pcm import PcmReader
+from pipelines.streaming.source import StreamSource
+
+NETWORK_OPTIONS = {
+    # Sound that is lost on the way cannot be asked for again over UDP.
+    "rtsp": {"rtsp_transport": "tcp"},
+    "rtsps": {"rtsp_transport": "tcp"},
+}
+
+
+class OpenMedia(Protocol):
+    """What decoding reads: `MediaReader` and `PcmReader`."""
+
+    @property
+    def info(self) -> MediaInfo: ...
+
+    def __iter__(self) -> Iterator[AudioBlock | VideoFrame]: ...
+
+    def close(self) -> None: ...
+
+
+def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions, stop: Event) -> OpenMedia:
+    """Open a source; a track that the features need and the source lacks is an error at once."""
+    wanted = "audio" if audio and not video else "video" if video and not audio else "audio and video"
+    if source.kind == "pipe":
+        if play.pcm is None:
+            return decode(sys.stdin.buffer, audio=audio, video=video, live=True)
+        if video:
+            raise InputError(f"-: raw sound has no pictures, but the model's features need {wanted}")
+        return PcmReader(sys.stdin.buffer, play.pcm, stop)
+    if source.device:
+        lacking = "audio" if source.kind == "camera" and audio else "video" if source.kind != "camera" and video else ""
+        if lacking:
+            raise InputError(f"{source.name}: gives no {lacking}, but the model's features need {wanted}")
+        target, format = device_target(source)
+        try:
+            return decode(target, audio=audio, video=video, format=format, live=True)
+        except MissingDependencyError as error:
+            raise MissingDependencyError(f"{source.name}: {error}") from error
+    if source.kind == "url":
+        options = NETWORK_OPTIONS.get(source.target.partition("://")[0])
+        return decode(
+            source.target,
+            audio=audio,
+            video=video,
+            start=play.start,
+            duration=play.duration,
+            options=options,
+            live=not play.fast,
+        )
+    return decode(source.target, audio=audio, video=video, start=play.start, duration=play.duration)

@@ -1,0 +1,311 @@
+"""The whole stream: sources, features, model and output as stages in threads, with bounded queues between them."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any
+
+from pipelines.errors import CotransError, InputError
+from pipelines.streaming.emitter import PlayContext, RowEmitter
+from pipelines.streaming.encoder_stage import EncoderStage, Mark, Message, Result
+from pipelines.streaming.inbox import Inbox
+from pipelines.streaming.options import PlayOptions, PredictionOptions
+from pipelines.streaming.player import play
+from pipelines.streaming.prediction import Interpreter, Prediction
+from pipelines.streaming.rows import Ended, Place, Remark, Row
+from pipelines.streaming.session import StreamSession
+from pipelines.streaming.snapshots import SourceProgress, StreamSnapshot, check_same, load_snapshot, save_snapshot
+from pipelines.streaming.source import StreamSource
+from pipelines.streaming.stream_model import StreamModel
+from pipelines.streaming.summary import Statistics, Summary
+
+LIVE_ROWS, FAST_ROWS = 4, 64  # rows of each source that may wait for the model: little delay, or full batches
+RESULTS = 64  # results of each source that may wait for the output
+GOODBYE = 3.0  # seconds that closing waits for a thread
+
+
+@dataclass(frozen=True)
+class SourceEnded:
+    """A source is over, at its end or by an error."""
+
+    number: int
+    name: str
+    error: CotransError | None
+
+
+class Stream:
+    """Iterate over it for predictions; `stop` ends it early; `summary` says how it went."""
+
+    def __init__(
+        self,
+        sources: Sequence[StreamSource],
+        model: StreamModel,
+        options: PlayOptions | None = None,
+        prediction: PredictionOptions | None = None,
+        on_remark: Callable[[Remark], None] | None = None,
+        sink_state: Callable[[], Any] | None = None,
+    ) -> None:
+        """on_remark: told what a person should know while the stream runs; from any thread.
+
+        sink_state: what the output wants to find in a snapshot (plain JSON values).
+        """
+        self.sources, self.model = tuple(sources), model
+        self.options = options or PlayOptions()
+        self._prediction = prediction or PredictionOptions()
+        self.options.check_sources(self.sources)
+        self._on_remark, self._sink_state = on_remark, sink_state
+        self.statistics = Statistics([source.name for source in self.sources])
+        self.errors: list[CotransError] = []
+        slots = min(self.options.at_once, len(self.sources))
+        self._stop = Event()
+        paced = not self.options.fast or any(not source.repeatable for source in self.sources)
+        self._inbox = Inbox(slots, LIVE_ROWS if paced else FAST_ROWS, self._stop, self.statistics.dropped)
+        self._output: queue.Queue[Message] = queue.Queue(RESULTS * slots)
+        self._encoder = EncoderStage(
+            StreamSession(model.model, slots),
+            self._inbox,
+            self._output,
+            self.statistics,
+            self._broken,
+            self.options.every if self.options.snapshot else None,
+        )
+        self._interpreters: dict[int, Interpreter] = {}
+        self._smoothing: dict[int, list[list[float]]] = {}  # of a snapshot, until a source's first row is there
+        self._settings = {
+            "start": self.options.start,
+            "duration": self.options.duration,
+            "smooth": self._prediction.smooth,
+            "rows": slots,
+        }
+        self.resumed = self._resume(self.options.resume) if self.options.resume else None
+        begun = (*self._encoder.slots, *self._encoder.over)
+        self._pending = deque(number for number in range(len(self.sources)) if number not in begun)
+        self._threads: list[Thread] = []
+        self._failure: Exception | None = None
+
+    # ---- for the caller ------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Prediction]:
+        """Predictions as they come. At the end, if no source could be played to its end, its error is raised."""
+        for event in self.events():
+            if isinstance(event, Prediction):
+                yield event
+        self.raise_if_all_failed()
+
+    def events(self) -> Iterator[Prediction | SourceEnded]:
+        """Predictions, and which sources are over. Errors of sources do not raise: they are in the event."""
+        self._start()
+        try:
+            while (message := self._output.get()) is not None:
+                if isinstance(message, Mark):
+                    self._save(message)
+                    continue
+                event = self._predict(message) if isinstance(message, Result) else self._ended(message)
+                if event is not None:
+                    begin = time.monotonic()
+                    yield event
+                    self.statistics.took("output", time.monotonic() - begin)
+            if self._failure is not None:
+                raise self._failure
+        finally:
+            self.statistics.end()
+            self.close()
+
+    def stop(self) -> None:
+        """End soon: what has been predicted is still given out. May be called from a signal handler."""
+        self._stop.set()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
+    def close(self) -> None:
+        """End all threads."""
+        self._stop.set()
+        self._inbox.wake()
+        deadline = time.monotonic() + GOODBYE
+        for thread in self._threads:
+            while thread.is_alive() and time.monotonic() < deadline:
+                self._discard_output()
+                thread.join(0.05)
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+
+    def summary(self) -> Summary:
+        """How it went so far."""
+        return self.statistics.summary()
+
+    def raise_if_all_failed(self) -> None:
+        if self.errors and len(self.errors) == len(self.sources):
+            raise self.errors[0]
+
+    # ---- threads -------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        first = {slot: number for number, slot in self._encoder.slots.items()}
+        self._threads = [
+            Thread(target=self._run_slot, args=(slot, first.get(slot)), name=f"cotrans features {slot}", daemon=True)
+            for slot in range(self._encoder.session.rows)
+        ]
+        self._threads.append(Thread(target=self._run_encoder, name="cotrans encoder", daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def _run_encoder(self) -> None:
+        try:
+            self._encoder.run()
+        except Exception as error:  # raised again where the predictions are read
+            self._failure = error
+        self._stop.set()
+        self._output.put(None)
+
+    def _run_slot(self, slot: int, number: int | None) -> None:
+        """Play one source after the other in one row of the batch."""
+        try:
+            while not self._stop.is_set():
+                if number is None:
+                    try:
+                        number = self._pending.popleft()
+                    except IndexError:
+                        return
+                error = self._play(slot, number)
+                if not self._stop.is_set():
+                    self._inbox.put(slot, Ended(number, error))
+                number = None
+        finally:
+            self._inbox.finish(slot)
+
+    def _play(self, slot: int, number: int) -> CotransError | None:
+        source = self.sources[number]
+        context = PlayContext(
+            model=self.model,
+            options=self.options,
+            inbox=self._inbox,
+            stop=self._stop,
+            on_begin=self.statistics.begin,
+            on_remark=self._remark,
+            on_dropped=self.statistics.dropped,
+            on_decoded=partial(self.statistics.took, "decode"),
+        )
+        place = self._encoder.places.get(number, Place())
+        try:
+            play(RowEmitter(context, number, source, slot, place, restart=number not in self._encoder.slots))
+        except CotransError as error:
+            return error
+        except Exception as error:
+            # Whatever a strange source does to a decoder, the other sources go on.
+            text = f"{source.name}: {type(error).__name__}: {error} (unexpected: please report it)"
+            return InputError(text.replace("\n", " "))
+        return None
+
+    # ---- output --------------------------------------------------------------------------------------------
+
+    def _predict(self, result: Result) -> Prediction | None:
+        row, lag = result.row, self.model.model.config.lag
+        hop = row.end - row.begin
+        interpreter = self._interpreters.get(row.source)
+        if interpreter is None:
+            interpreter = self._interpreters[row.source] = self._interpreter(hop)
+            interpreter.restore(self._smoothing.get(row.source, []))
+        if row.restart:
+            interpreter.restart()
+        if result.seen <= lag:
+            return None  # it speaks of a row that lies `lag` rows back, and there is none yet
+        probabilities = interpreter.probabilities(result.scores)
+        label, score, top = interpreter.best(probabilities)
+        latency = max(0.0, time.monotonic() - row.complete)
+        self.statistics.predicted(row.source, hop, latency)
+        return Prediction(
+            source=self.sources[row.source].name,
+            source_number=row.source,
+            index=row.index - lag,
+            time=row.time - lag * hop,
+            begin=row.begin - lag * hop,
+            end=row.end - lag * hop,
+            label=label,
+            score=score,
+            top=top,
+            warmup=result.seen < self.model.window,
+            latency_ms=1e3 * latency,
+            scores=result.scores,
+            probabilities=probabilities,
+            restart=row.restart,
+        )
+
+    def _interpreter(self, hop: float) -> Interpreter:
+        options = self._prediction
+        rows = max(1, round(options.smooth / hop))
+        return Interpreter(self.model.class_names, self.model.activation, options.top_k, options.threshold, rows)
+
+    def _ended(self, ended: Ended) -> SourceEnded:
+        name = self.sources[ended.source].name
+        if ended.error is not None:
+            self.errors.append(ended.error)
+            self.statistics.failed(ended.source, str(ended.error))
+        return SourceEnded(ended.source, name, ended.error)
+
+    def _remark(self, number: int, text: str) -> None:
+        if text.startswith("connected again"):
+            self.statistics.reconnected(number)
+        if self._on_remark is not None:
+            self._on_remark(Remark(self.sources[number].name, text))
+
+    def _broken(self, row: Row) -> None:
+        if self.statistics.broken(row.source) == 1:
+            self._remark(row.source, f"row {row.index} holds NaN or infinity: such rows are left out")
+
+    def _discard_output(self) -> None:
+        """Free a thread that waits for room in the queue after nobody reads any more."""
+        try:
+            while True:
+                self._output.get_nowait()
+        except queue.Empty:
+            return
+
+    # ---- snapshots -----------------------------------------------------------------------------------------
+
+    def _save(self, mark: Mark) -> None:
+        assert self.options.snapshot is not None
+        progress = []
+        for number, source in enumerate(self.sources):
+            interpreter = self._interpreters.get(number)
+            progress.append(
+                SourceProgress(
+                    name=source.name,
+                    place=mark.places.get(number, Place()),
+                    slot=mark.slots.get(number),
+                    over=number in mark.over,
+                    smoothing=interpreter.state() if interpreter else self._smoothing.get(number, []),
+                )
+            )
+        sink = self._sink_state() if self._sink_state else None
+        snapshot = StreamSnapshot(mark.state, tuple(progress), sink, self._settings)
+        save_snapshot(self.options.snapshot, self.model.model, snapshot)
+
+    def _resume(self, path: Path) -> StreamSnapshot:
+        snapshot = load_snapshot(path, self.model.model)
+        check_same(path, snapshot, [source.name for source in self.sources], self._settings)
+        self._encoder.session.restore(snapshot.state)
+        for number, progress in enumerate(snapshot.sources):
+            if progress.over:
+                self._encoder.over.add(number)
+            if progress.slot is not None:
+                self._encoder.slots[number] = progress.slot
+                self._encoder.places[number] = progress.place
+                self._smoothing[number] = progress.smoothing
+        return snapshot

@@ -1,0 +1,108 @@
+"""A stream with its outputs: what `cotrans stream` runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from pipelines.errors import UsageError
+from pipelines.files import write_text
+from pipelines.streaming.options import PlayOptions, PredictionOptions
+from pipelines.streaming.output import OutputOptions, make_sink
+from pipelines.streaming.overlay import Overlay
+from pipelines.streaming.pipeline import SourceEnded, Stream
+from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.rows import Remark
+from pipelines.streaming.sinks import Sink
+from pipelines.streaming.source import StreamSource
+from pipelines.streaming.stream_model import StreamModel
+from pipelines.streaming.summary import Summary
+
+
+class Observer(Protocol):
+    """Somebody who watches a stream. Remarks may come from any thread."""
+
+    def predicted(self, prediction: Prediction) -> None: ...
+
+    def ended(self, event: SourceEnded) -> None: ...
+
+    def remark(self, remark: Remark) -> None: ...
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Everything that is not about the model."""
+
+    play: PlayOptions
+    prediction: PredictionOptions
+    output: OutputOptions | None  # None: nothing is written, somebody only watches
+    overlay: Path | None = None
+    summary: Path | None = None
+
+
+class StreamRun:
+    """Plays sources into the sinks that the options ask for."""
+
+    def __init__(
+        self,
+        sources: Sequence[StreamSource],
+        model: StreamModel,
+        options: RunOptions,
+        observer: Observer,
+        standard_output: TextIO,
+    ) -> None:
+        self._options, self._observer = options, observer
+        if options.overlay is not None:
+            check_overlay(options, sources)
+        self.stream = Stream(
+            sources, model, options.play, options.prediction, observer.remark, lambda: self._sink_state()
+        )
+        self._sinks: list[Sink] = []
+        if options.output is not None:
+            state = self.stream.resumed.sink if self.stream.resumed else None
+            self._sinks.append(make_sink(options.output, sources, model, options.prediction, standard_output, state))
+        if options.overlay is not None:
+            self._sinks.append(Overlay(Path(sources[0].target), options.overlay, options.play))
+
+    def run(self) -> Summary:
+        """Until all sources are over, or `stop`. Whatever happens, the output is complete up to the last frame."""
+        interrupted = False
+        try:
+            for event in self.stream.events():
+                for sink in self._sinks:
+                    sink.write(event)
+                if isinstance(event, Prediction):
+                    self._observer.predicted(event)
+                else:
+                    self._observer.ended(event)
+        finally:
+            interrupted = self._interrupted
+            for sink in self._sinks:
+                sink.close()
+        summary = replace(self.stream.summary(), interrupted=interrupted)
+        if self._options.summary is not None:
+            write_text(self._options.summary, json.dumps(summary.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        return summary
+
+    _interrupted = False
+
+    def stop(self) -> None:
+        """End soon; may be called from a signal handler."""
+        self._interrupted = True
+        self.stream.stop()
+
+    def _sink_state(self) -> object:
+        return self._sinks[0].state() if self._sinks and self._options.output is not None else None
+
+
+def check_overlay(options: RunOptions, sources: Sequence[StreamSource]) -> None:
+    """Refuse what an overlay cannot be made of."""
+    if len(sources) != 1 or sources[0].kind != "media":
+        raise UsageError("--overlay draws on one video file: give exactly one, and no camera, address or features")
+    if options.play.loop:
+        raise UsageError("--overlay does not go with --loop: the video would never end")
+    if options.play.resume or options.play.snapshot:
+        raise UsageError("--overlay does not go with --snapshot and --resume: half a video cannot be continued")

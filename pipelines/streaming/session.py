@@ -1,0 +1,85 @@
+"""The stream session: the one object that owns the changing state of a model's streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipelines.errors import NonFiniteInputError
+from pipelines.model.state import StreamState
+from pipelines.model.transformer import ContinualTransformer
+
+Values = NDArray[np.float32]
+
+
+class StreamSession:
+    """Several streams as rows of one batch. Rows that have no token in a step keep their state.
+
+    The size of the batch stays the same for as long as the session lives: what a row gives does not depend, not
+    even in the last bit, on whether the others are still there.
+    """
+
+    def __init__(self, model: ContinualTransformer, rows: int = 1) -> None:
+        self.model = model
+        self.rows = rows
+        weight = model.classifier.weight
+        self._device, self._dtype = weight.device, weight.dtype
+        with torch.inference_mode():
+            self._state = model.initial_state(rows)
+        self._tokens = np.zeros((rows, model.config.input_width), np.float32)
+        self._seen = [0] * rows
+
+    def step(self, tokens: Mapping[int, Values]) -> dict[int, Values]:
+        """A token (input_width,) for some rows -> raw scores (classes,) for the same rows.
+
+        NaN or infinity raises NonFiniteInputError with the rows, and no state is changed.
+        """
+        for row, token in tokens.items():
+            self._tokens[row] = token
+        with torch.inference_mode():
+            batch = torch.from_numpy(self._tokens).to(self._device, self._dtype)
+            active = None
+            if len(tokens) < self.rows:
+                active = torch.zeros(self.rows, dtype=torch.bool)
+                active[list(tokens)] = True
+                active = active.to(self._device)
+            try:
+                logits, self._state = self.model.step_(batch, self._state, active)
+            except NonFiniteInputError:
+                for row in tokens:
+                    self._tokens[row] = 0.0
+                raise
+            scores = logits.to("cpu", torch.float32).numpy()
+        for row in tokens:
+            self._seen[row] += 1
+        return {row: scores[row].copy() for row in tokens}
+
+    def seen(self, row: int) -> int:
+        """Tokens of a row since its window last started."""
+        return self._seen[row]
+
+    def warming_up(self, row: int) -> bool:
+        """Whether the row has seen fewer tokens than its window holds."""
+        return self._seen[row] < self.model.config.window
+
+    def restart(self, rows: Sequence[int]) -> None:
+        """Set rows back to before their first token."""
+        with torch.inference_mode():
+            self._state = self.model.reset_(self._state, list(rows))
+        for row in rows:
+            self._seen[row] = 0
+
+    def snapshot(self) -> StreamState:
+        """A copy of the state, which further steps do not change."""
+        with torch.inference_mode():
+            return self._state.clone()
+
+    def restore(self, state: StreamState) -> None:
+        """Go on from a state of the same number of rows."""
+        assert state.batch_size == self.rows
+        with torch.inference_mode():
+            self._state = state.map(lambda tensor: tensor.to(self._device).clone())
+        self._seen = state.position.tolist()
