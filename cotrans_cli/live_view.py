@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cotrans_cli.console import note
+from cotrans_cli.console import note, result_console
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.text import Text
+
     from pipelines.streaming.pipeline import SourceEnded
     from pipelines.streaming.prediction import Prediction
     from pipelines.streaming.rows import Remark
     from pipelines.streaming.run import Observer
     from pipelines.streaming.source import StreamSource
-    from pipelines.streaming.stream_model import StreamModel
+    from pipelines.streaming.summary import Statistics
+
+DARK = ("cyan", "yellow", "green", "magenta", "blue", "red")
+COLOURS = (*DARK, *(f"bright_{name}" for name in DARK))
+REFRESHES = 10  # per second
+STRIP = 400  # newest predictions that are remembered: the widest terminal
+TWO_COLUMNS = 100  # terminal columns from which on two panels stand side by side
+NARROW = 48  # terminal columns below which there is no room for bars
+REMARKS = 3  # newest remarks that are shown
 
 
 class PlainObserver:
     """Remarks as lines on stderr; predictions are written by the sinks."""
+
+    def begin(self, statistics: Statistics) -> None:
+        pass
 
     def predicted(self, prediction: Prediction) -> None:
         pass
@@ -31,7 +47,189 @@ class PlainObserver:
         note(f"{remark.source}: {remark.text}")
 
 
+@dataclass
+class _Shown:
+    """What is known of one source."""
+
+    name: str
+    newest: Prediction | None = None
+    strip: deque[tuple[str | None, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # label, warm-up
+    over: str | None = None  # why it ended
+
+
+class LiveView:
+    """A panel for each source. Predictions only leave their data here; drawing happens in rich's own thread."""
+
+    def __init__(self, sources: Sequence[StreamSource], class_names: Sequence[str], console: Console) -> None:
+        self._shown = [_Shown(source.name) for source in sources]
+        self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(class_names)}
+        self._label_width = max(len(name) for name in class_names)
+        self._console = console
+        self._statistics: Statistics | None = None
+        self._remarks: deque[str] = deque(maxlen=REMARKS)
+
+    # ---- the observer --------------------------------------------------------------------------------------
+
+    def begin(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+
+    def predicted(self, prediction: Prediction) -> None:
+        shown = self._shown[prediction.source_number]
+        shown.newest = prediction
+        shown.strip.append((prediction.label, prediction.warmup))
+
+    def ended(self, event: SourceEnded) -> None:
+        self._shown[event.number].over = "ended" if event.error is None else "failed"
+        if event.error is not None:
+            self._remarks.append(str(event.error))
+
+    def remark(self, remark: Remark) -> None:
+        self._remarks.append(f"{remark.source}: {remark.text}")
+
+    # ---- drawing -------------------------------------------------------------------------------------------
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.columns import Columns
+        from rich.text import Text
+
+        width, height = options.max_width, console.height
+        columns = 2 if width >= TWO_COLUMNS and len(self._shown) > 1 else 1
+        room = (height - REMARKS - 1) * columns
+        tall = len(self._top(self._shown[0])) + 5
+        if width < NARROW or tall * len(self._shown) > max(room, tall):
+            yield from (self._line(number, width) for number in range(len(self._shown)))
+        elif columns == 1:
+            yield from (self._panel(number, width) for number in range(len(self._shown)))
+        else:
+            half = (width - 1) // 2
+            yield Columns([self._panel(number, half) for number in range(len(self._shown))], padding=(0, 1), width=half)
+        for remark in list(self._remarks):
+            yield Text(remark, style="yellow", overflow="ellipsis", no_wrap=True)
+
+    def _panel(self, number: int, width: int) -> RenderableType:
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        shown = self._shown[number]
+        inner = width - 4
+        head = Text(_shortened(shown.name, max(8, width - 22)), style="bold")
+        time = f"{clock(shown.newest.time)}" if shown.newest else "waiting"
+        foot = time if not shown.over else f"{time}  {shown.over}" if shown.newest else shown.over
+        body: list[RenderableType] = [self._bar(label, score, inner) for label, score in self._top(shown)]
+        body += [Text(), self._strip(shown, inner), self._numbers(number, inner)]
+        return Panel(
+            Group(*body),
+            title=head,
+            title_align="left",
+            subtitle=foot,
+            subtitle_align="right",
+            width=width,
+            border_style="red" if shown.over == "failed" else "dim" if shown.over else "white",
+        )
+
+    def _top(self, shown: _Shown) -> list[tuple[str, float]]:
+        if shown.newest is None:
+            return [("", 0.0)] * 3
+        return list(shown.newest.top)
+
+    def _bar(self, label: str, score: float, width: int) -> Text:
+        from rich.text import Text
+
+        names = min(self._label_width, max(8, width // 3))
+        room = max(4, width - names - 10)
+        colour = self._colours.get(label, "white")
+        line = Text(f"{_shortened(label, names):{names}} ", style=f"bold {colour}")
+        line.append(_blocks(score, room), style=colour)
+        line.append(f" {100 * score:6.1f} %" if label else "")
+        return line
+
+    def _strip(self, shown: _Shown, width: int) -> Text:
+        """The newest predictions, the newest last; letters where the terminal has no colours."""
+        from rich.text import Text
+
+        line = Text(no_wrap=True)
+        plain = self._console.color_system is None
+        newest = list(shown.strip)[-width:]
+        for label, warmup in newest:
+            if label is None:
+                line.append("·", style="dim")
+            elif plain:
+                line.append(label[0].lower() if warmup else label[0].upper())
+            else:
+                line.append("▒" if warmup else "█", style=self._colours[label])
+        return line
+
+    def _numbers(self, number: int, width: int) -> Text:
+        from rich.text import Text
+
+        statistics = self._statistics
+        if statistics is None or self._shown[number].newest is None:
+            return Text("…", style="dim")
+        one = statistics.sources[number]
+        pace = one.seconds / max(statistics.wall_seconds, 1e-6)
+        p50, p95 = (1e3 * one.latency.percentile(percent) for percent in (50, 95))
+        parts = [f"× {pace:.2f} real time", f"latency {p50:.0f} / {p95:.0f} ms (p50/p95)", f"dropped {one.dropped}"]
+        text = " · ".join(parts)
+        if len(text) > width:
+            text = f"×{pace:.2f} · {p50:.0f}/{p95:.0f} ms · drop {one.dropped}"
+        if one.reconnects:
+            text += f" · reconnected {one.reconnects}"
+        return Text(text, style="dim", overflow="ellipsis", no_wrap=True)
+
+    def _line(self, number: int, width: int) -> Text:
+        """One source in one line, where there is no room for panels."""
+        from rich.text import Text
+
+        shown = self._shown[number]
+        line = Text(no_wrap=True, overflow="ellipsis")
+        line.append(f"{_shortened(shown.name, 20):20} ", style="bold")
+        if shown.newest is None:
+            line.append("waiting" if shown.over is None else shown.over, style="dim")
+            return line
+        label, score = shown.newest.top[0]
+        line.append(f"{clock(shown.newest.time)} ", style="dim")
+        names = min(self._label_width, 20)
+        line.append(f"{_shortened(label, names):{names}} {100 * score:4.0f} % ", style=self._colours[label])
+        if shown.over:
+            line.append(f"{shown.over} ", style="dim")
+        line.append_text(self._strip(shown, max(0, width - line.cell_len)))
+        return line
+
+
 @contextmanager
-def observing(live: bool, sources: list[StreamSource], model: StreamModel) -> Iterator[Observer]:
+def observing(live: bool, sources: Sequence[StreamSource], class_names: Sequence[str]) -> Iterator[Observer]:
     """Who watches the stream: the live view, or somebody who passes remarks on."""
-    yield PlainObserver()
+    if not live:
+        yield PlainObserver()
+        return
+    from rich.live import Live
+
+    console = result_console()
+    view = LiveView(sources, class_names, console)
+    with Live(view, console=console, refresh_per_second=REFRESHES, redirect_stderr=False, vertical_overflow="crop"):
+        yield view
+
+
+def can_show() -> bool:
+    """Whether standard output is a terminal that can be drawn on."""
+    console = result_console()
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any."""
+    minutes, rest = divmod(round(seconds, 1), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02d}:{rest:04.1f}" if hours else f"{minutes}:{rest:04.1f}"
+
+
+def _blocks(share: float, width: int) -> str:
+    """A bar in eighths of a character."""
+    eighths = round(share * width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + " ▏▎▍▌▋▊▉"[part].strip()).ljust(width)
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else "…" + text[-(width - 1) :]

@@ -158,7 +158,7 @@ def stream(
 
     The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
     """
-    from cotrans_cli.live_view import observing
+    from cotrans_cli.live_view import can_show, observing
     from pipelines.settings import load_settings
     from pipelines.streaming import PlayOptions, PredictionOptions, find_sources, open_model
     from pipelines.streaming.output import OutputOptions
@@ -166,7 +166,8 @@ def stream(
 
     settings = load_settings()
     set_threads(threads or settings.threads)
-    watching = format is None and not plain and sys.stdout.isatty()
+    nothing_else = out is not None or not (format or scores or segments)
+    watching = nothing_else and not plain and can_show()
     output = None if watching and out is None else OutputOptions(format, out, scores, segments)
     options = RunOptions(
         play=PlayOptions(
@@ -193,7 +194,7 @@ def stream(
     chosen = open_model(
         model, device=device or settings.device, weights=tuple(weights or ()), activation=cast(Any, activation)
     )
-    with observing(watching, found, chosen) as observer:
+    with observing(watching, found, chosen.class_names) as observer:
         run = StreamRun(found, chosen, options, observer, sys.stdout)
         with stopping(run) as signals:
             result = run.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from pipelines.features.extractor import Rows
 from pipelines.features.joint import FeatureStream
@@ -113,7 +114,7 @@ class MediaPlayer:
                 self._keep_up(item.end)
                 wanted = after(item, self._cut)
                 if wanted is not None:
-                    self._hand_on(self._timed(lambda: self._push(wanted)), at)
+                    self._hand_on(self._timed(partial(self._push, wanted)), at)
                 self.reached = max(self.reached, item.end)
                 if self.live and self._enough():
                     return

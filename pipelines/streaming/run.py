@@ -19,11 +19,13 @@ from pipelines.streaming.rows import Remark
 from pipelines.streaming.sinks import Sink
 from pipelines.streaming.source import StreamSource
 from pipelines.streaming.stream_model import StreamModel
-from pipelines.streaming.summary import Summary
+from pipelines.streaming.summary import Statistics, Summary
 
 
 class Observer(Protocol):
     """Somebody who watches a stream. Remarks may come from any thread."""
+
+    def begin(self, statistics: Statistics) -> None: ...
 
     def predicted(self, prediction: Prediction) -> None: ...
 
@@ -55,6 +57,7 @@ class StreamRun:
         standard_output: TextIO,
     ) -> None:
         self._options, self._observer = options, observer
+        self._interrupted = False
         if options.overlay is not None:
             check_overlay(options, sources)
         self.stream = Stream(
@@ -69,7 +72,7 @@ class StreamRun:
 
     def run(self) -> Summary:
         """Until all sources are over, or `stop`. Whatever happens, the output is complete up to the last frame."""
-        interrupted = False
+        self._observer.begin(self.stream.statistics)
         try:
             for event in self.stream.events():
                 for sink in self._sinks:
@@ -79,15 +82,12 @@ class StreamRun:
                 else:
                     self._observer.ended(event)
         finally:
-            interrupted = self._interrupted
             for sink in self._sinks:
                 sink.close()
-        summary = replace(self.stream.summary(), interrupted=interrupted)
+        summary = replace(self.stream.summary(), interrupted=self._interrupted)
         if self._options.summary is not None:
             write_text(self._options.summary, json.dumps(summary.to_dict(), indent=2, ensure_ascii=False) + "\n")
         return summary
-
-    _interrupted = False
 
     def stop(self) -> None:
         """End soon; may be called from a signal handler."""
