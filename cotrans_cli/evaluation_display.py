@@ -103,24 +103,47 @@ def _print_tables(tables: list[tuple[str, Table]], lines: list[str], output: str
         if output == "markdown":
             print_line(("\n" if number else "") + f"{title}\n\n{to_markdown(table)}".rstrip("\n"))
         else:
-            result_console().print(_rich_table(title, table))
+            _print_table(title, table)
     if output == "markdown":
         print_line()
     for line in lines:
         print_line(line)
 
 
-def _rich_table(title: str, table: Table) -> object:
+def _print_table(title: str, table: Table) -> None:
+    """A table that is too wide for the terminal goes below itself in parts; a file gets it whole."""
+    from rich.cells import cell_len
+
+    from pipelines.evaluation.report import format_cell
+
+    console = result_console()
+    cells = [[format_cell(cell) for cell in row] for row in table.rows]
+    widths = [
+        max(cell_len(text) for text in (name, *(row[index] for row in cells))) + 3
+        for index, name in enumerate(table.columns)
+    ]
+    whole = sum(widths) + 2
+    if not console.is_terminal:
+        console.width = max(console.width, whole, cell_len(title) + 1)
+    part: list[int] = []
+    for index in range(1, len(widths)):
+        if part and widths[0] + sum(widths[other] for other in part) + widths[index] + 2 > console.width:
+            console.print(_rich_table(title, table.columns, cells, part))
+            title, part = "", []
+        part.append(index)
+    console.print(_rich_table(title, table.columns, cells, part))
+
+
+def _rich_table(title: str, columns: tuple[str, ...], cells: list[list[str]], part: list[int]) -> object:
+    """The first column and some of the others."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    from pipelines.evaluation.report import format_cell
-
-    shown = RichTable(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD)
-    for index, name in enumerate(table.columns):
-        shown.add_column(Text(name), justify="left" if index == 0 else "right", no_wrap=index == 0)
-    for number, row in enumerate(table.rows):
-        last = number == len(table.rows) - 1 and row[0] in ("mean", "all")
-        shown.add_row(*(Text(format_cell(cell)) for cell in row), style="bold" if last else None)
+    shown = RichTable(title=Text(title) if title else None, title_justify="left", box=box.SIMPLE_HEAD)
+    for index in (0, *part):
+        shown.add_column(Text(columns[index]), justify="left" if index == 0 else "right", no_wrap=True)
+    for number, row in enumerate(cells):
+        last = number == len(cells) - 1 and row[0] in ("mean", "all")
+        shown.add_row(*(Text(row[index]) for index in (0, *part)), style="bold" if last else None)
     return shown

@@ -199,8 +199,9 @@ def evaluate(
 ) -> None:
     """Score a model as it will really run, frame by frame, and say what it costs.
 
-    GTZAN: accuracy of clips. THUMOS14: mAP per frame. TVSeries: calibrated mAP. Beside the score stand MACs,
-    parameters, state, the time of a step and the real-time factor; several checkpoints make one table.
+    GTZAN: accuracy of clips. THUMOS14: mAP per frame. TVSeries: calibrated mAP.
+
+    Beside the score stand MACs, parameters, state, time of a step and real-time factor.
     """
     from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import ComparisonOptions, parse_modes

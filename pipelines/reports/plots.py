@@ -29,7 +29,7 @@ class CostPoint:
     macs: float  # multiply-accumulates per prediction
     score: float  # a fraction
     deviation: float = 0.0  # over runs
-    family: str = ""  # models of one family share a colour and are joined by a line
+    family: str = ""  # models of one family share a colour
 
 
 def check_plot_path(path: Path) -> str:
@@ -74,7 +74,10 @@ def plot_confusion(path: Path, counts: NDArray[np.integer[Any]], classes: Sequen
 
 
 def plot_score_against_macs(path: Path, points: Sequence[CostPoint], metric: str, title: str) -> None:
-    """Draw score over MACs per prediction, on a logarithmic axis of cost."""
+    """Draw score over MACs per prediction, on a logarithmic axis of cost.
+
+    Points of one name are the same model at different costs; a dotted line joins them.
+    """
     if not points:
         raise InputError("there is no model to draw")
     if any(not point.macs > 0 for point in points):
@@ -89,6 +92,7 @@ def plot_score_against_macs(path: Path, points: Sequence[CostPoint], metric: str
             [100 * point.score for point in members],
             yerr=[100 * point.deviation for point in members] if any(p.deviation for p in members) else None,
             marker="o",
+            linestyle="none",
             capsize=3,
             color=f"C{number}",
             label=family or None,
@@ -101,6 +105,17 @@ def plot_score_against_macs(path: Path, points: Sequence[CostPoint], metric: str
                 textcoords="offset points",
                 fontsize=8,
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8},
+            )
+    for name in dict.fromkeys(point.name for point in points):
+        same = [point for point in points if point.name == name]
+        if len(same) > 1:
+            axes.plot(
+                [point.macs for point in same],
+                [100 * point.score for point in same],
+                linestyle=":",
+                linewidth=1,
+                color="grey",
+                zorder=0,
             )
     axes.set_xscale("log")
     axes.set_xlabel("MACs per prediction")

@@ -1,0 +1,291 @@
+"""`cotrans evaluate` as a user runs it: tables, JSON, files, notes, and one line for each mistake."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cotrans_cli.main import run
+from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.datasets.gtzan import GENRES
+from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from tests.datasets.dataset_builders import write_sound, write_thumos_lstr
+from tests.evaluation.evaluation_problems import LABELS, WIDTH, write_clips, write_gtzan, write_model
+
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("COTRANS_DATA", raising=False)
+
+
+def evaluate(*arguments: object) -> int:
+    return run(["evaluate", *map(str, arguments)])
+
+
+def result_of(capsys: Output, *arguments: object) -> dict[str, Any]:
+    assert evaluate(*arguments, "--json") == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def mistake(capsys: Output, *arguments: object) -> tuple[int, str]:
+    """Exit code and the one line that says what is wrong."""
+    code = evaluate(*arguments)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = printed.err.splitlines()
+    assert len(lines) == 1, lines
+    return code, lines[0].removeprefix("cotrans: error: ")
+
+
+def regular_accuracy(checkpoint: Path, root: Path) -> float:
+    """By hand: the regular model on the last window of each test clip."""
+    model = load_checkpoint(checkpoint).model
+    right = []
+    for path in sorted((root / "test").rglob("*.npy")):
+        tokens = torch.from_numpy(np.load(path))[None]
+        right.append(int(model(tokens[:, -6:], start=tokens.shape[1] - 6).argmax()) == LABELS.index(path.parent.name))
+    return float(np.mean(right))
+
+
+def test_several_models_make_one_table(tmp_path: Path, capsys: Output) -> None:
+    root, features = write_gtzan(tmp_path / "gtzan")
+    one = write_model(tmp_path / "one.safetensors", GENRES, 1)
+    two = write_model(tmp_path / "two.safetensors", GENRES, 2, blocks=2)
+    common = ("--dataset", "gtzan", "--root", root, "--feature-dir", features, "--hop", 0.25, "-c", one, "-c", two)
+    assert evaluate(*common) == 0
+    printed = capsys.readouterr()
+    table = printed.out.splitlines()
+    assert table[0].strip() == "gtzan, test: 10 recordings"
+    assert [line.split()[0] for line in table[4:7]] == ["majority", "one", "two"]
+    assert "MACs/step" in printed.out and "× real time" in printed.out and "accuracy per class (%)" in printed.out
+    assert "majority vote: softmax regression on 640 single rows of the training clips" in printed.err
+
+    assert evaluate(*common, "--csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["model"] for row in rows] == ["majority vote", "one", "two"]
+    assert float(rows[0]["score"]) == 1.0 and int(rows[0]["step_macs"]) == WIDTH * 10
+    values = result_of(capsys, *common)
+    assert values["baseline"]["value"] == 1.0
+    for model, row in zip(values["models"], rows[1:], strict=True):
+        assert float(row["score"]) == model["value"] == model["modes"]["chunk"]["value"]
+        assert model["interval"]["low"] <= model["value"] <= model["interval"]["high"]
+        assert int(row["step_macs"]) == model["cost"]["step_macs"] < model["cost"]["window_macs"]
+        assert model["step"]["real_time_factor"] == pytest.approx(0.25 * model["step"]["frames_per_second"])
+    assert values["metric"] == "accuracy" and values["value"] == values["models"][0]["value"]
+
+    plot, saved = tmp_path / "plot.svg", tmp_path / "scores.npz"
+    assert evaluate(*common, "--markdown", "--plot", plot, "--save", saved, "--no-baseline") == 0
+    printed = capsys.readouterr()
+    assert "| one | " in printed.out and "majority" not in printed.out
+    assert "whole window" in plot.read_text()
+    assert f"wrote {tmp_path / 'scores.two.npz'}" in printed.err
+    again = result_of(capsys, "--dataset", "gtzan", "--predictions", tmp_path / "scores.two.npz")
+    assert again["poolings"] == values["models"][1]["evaluations"][0]["poolings"]
+
+
+def test_all_modes_agree(tmp_path: Path, capsys: Output) -> None:
+    root = write_clips(tmp_path / "clips")
+    model = write_model(tmp_path / "model.safetensors", blocks=2)
+    common = ("--dataset", "folder", "--root", root, "-c", model, "--mode", "all")
+    values = result_of(capsys, *common, "--on", "test")
+    modes = values["models"][0]["modes"]
+    assert list(modes) == ["stream", "chunk", "window"]
+    assert {mode["value"] for mode in modes.values()} == {regular_accuracy(model, root)}
+    assert values["models"][0]["agreement"]["relative"] < 2e-5
+    assert modes["stream"]["step_us_p95"] >= modes["stream"]["step_us_median"] > 0
+    assert evaluate(*common, "--plot", tmp_path / "confusion.png") == 0
+    printed = capsys.readouterr()
+    assert "stream, chunk, window agree: the outputs differ by at most " in printed.out
+    assert (tmp_path / "confusion.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_folder_of_seeds_is_one_row(tmp_path: Path, capsys: Output) -> None:
+    root = write_clips(tmp_path / "clips", test=8)
+    files = [write_model(tmp_path / "run" / f"seed-{seed}" / "best.safetensors", seed=seed) for seed in range(3)]
+    single = write_model(tmp_path / "other" / "best.safetensors", seed=9)
+    for seed in (0, 1):
+        (tmp_path / "run" / f"seed-{seed}" / "summary.json").write_text("{}")
+    common = ("--dataset", "folder", "--root", root, "-c", tmp_path / "run", "-c", f"mine={single.parent}")
+    values = result_of(capsys, *common, "--save", tmp_path / "p.npz")
+    run_row, mine = values["models"]
+    expected = [regular_accuracy(file, root) for file in files]
+    assert run_row["values"] == pytest.approx(expected)
+    assert run_row["value"] == pytest.approx(np.mean(expected))
+    assert run_row["deviation"] == pytest.approx(np.std(expected, ddof=1)) and run_row["interval"] is None
+    assert (run_row["name"], mine["name"]) == ("run", "mine") and mine["deviation"] is None
+    assert f"{tmp_path / 'run'}: seed-2 did not finish training" in values["notes"]
+    assert (tmp_path / "p.run.seed-1.npz").is_file() and (tmp_path / "p.mine.npz").is_file()
+    assert evaluate(*common) == 0
+    assert f"{100 * np.mean(expected):.2f} ± {100 * np.std(expected, ddof=1):.2f}" in capsys.readouterr().out
+
+
+def test_splits_are_those_of_the_training(tmp_path: Path, capsys: Output) -> None:
+    root, features = write_gtzan(tmp_path / "gtzan")
+    record = {
+        "data": {"dataset": "gtzan", "options": {"split_seed": 3}},
+        "model": {"preset": "cotrans-b1"},
+    }
+    trained = write_model(tmp_path / "a.safetensors", GENRES, record=record)
+    other = write_model(tmp_path / "b.safetensors", GENRES, record={"data": {"dataset": "gtzan", "options": {}}})
+    common = ("--dataset", "gtzan", "--root", root, "--feature-dir", features, "--no-baseline")
+    values = result_of(capsys, *common, "-c", trained, "-c", other, "--save", tmp_path / "p.npz")
+    assert values["options"] == {"split_seed": "3"} and values["models"][0]["name"] == "cotrans-b1"
+    assert [note for note in values["notes"] if str(other) in note] == [
+        f"{other} was trained with the default splits, and is scored with split_seed 3: it may have seen what it is "
+        "scored on"
+    ]
+    given = result_of(capsys, *common, "-c", trained, "--split-seed", 3, "--save", tmp_path / "q.npz")
+    assert not any(str(trained) in note for note in given["notes"])
+    with np.load(tmp_path / "p.cotrans-b1.npz") as first, np.load(tmp_path / "q.npz") as second:
+        assert (first["video"] == second["video"]).all()
+    notes = result_of(capsys, *common, "-c", trained, "--split-seed", 0)["notes"]
+    assert any(f"{trained} was trained with split_seed 3, and is scored with split_seed 0" in note for note in notes)
+
+
+def test_media_with_the_features_that_the_model_names(tmp_path: Path, capsys: Output) -> None:
+    root = tmp_path / "sounds"
+    for index in range(4):
+        write_sound(root / "test" / LABELS[index % 2] / f"{index}.wav", 2.0, seed=index)
+        write_sound(root / "train" / LABELS[index % 2] / f"t{index}.wav", 1.5, seed=10 + index)
+    write_sound(root / "test" / "cat" / "short.wav", 2.0).write_bytes(b"RIFF")
+    spec = StreamFactory(StreamOptions("logmel", hop=0.1)).prototype().spec
+    model = write_model(tmp_path / "m.safetensors", LABELS[:2], features=spec, input_width=spec.width)
+    common = ("--dataset", "folder", "--root", root, "-c", model)
+    values = result_of(capsys, *common)
+    assert values["hop"] == 0.1 and values["clips"] == 4
+    assert any("short.wav" in note for note in values["notes"])  # the dataset leaves it out, and says so
+    assert run(["extract", str(root / "test"), "--out", str(tmp_path / "f"), "-f", "logmel", "--hop", "0.1"]) == 3
+    capsys.readouterr()
+    # The same files, extracted by hand: the same score. Training clips have none, and that is said.
+    by_hand = result_of(capsys, *common, "--feature-dir", tmp_path / "f")
+    assert by_hand["poolings"] == values["poolings"]
+    assert result_of(capsys, *common, "--baseline")["baseline"]["fitted_rows"] == 4 * 15
+    code, line = mistake(capsys, *common, "--features", "logmel", "--hop", 0.2)
+    assert code == 4 and line.endswith("was trained on other features: these have a hop of 0.2, not 0.1")
+    silent = write_model(tmp_path / "silent.safetensors", LABELS[:2], input_width=spec.width)
+    code, line = mistake(capsys, "--dataset", "folder", "--root", root, "-c", silent)
+    assert code == 2 and "does not say which it takes: name extractors with --features" in line
+
+
+def test_frames_and_another_projects_checkpoint(tmp_path: Path, golden_dir: Path, capsys: Output) -> None:
+    root = tmp_path / "thumos"
+    write_thumos_lstr(root, {"rgb": 24, "flow": 12})
+    common = ("--dataset", "thumos14", "--root", root, "-c", golden_dir / "oadtr_decoder.pth")
+    values = result_of(capsys, *common, "--mode", "all")
+    assert values["models"][0]["agreement"]["relative"] < 2e-5
+    assert [horizon["ahead"] for horizon in values["anticipation"]] == [1, 2, 3, 4]
+    assert values["protocol"] == "lstr" and values["trimmed"] == 0 and values["hop"] == 0.25
+    assert any("does not name its classes" in note for note in values["notes"])
+    trimmed = result_of(capsys, *common, "--protocol", "oadtr")
+    # The model's own window of 16 and horizon of 4 decide what is left out: 15 and 5 frames of each of two videos.
+    assert trimmed["trimmed"] == 2 * (15 + 5)
+    wider = result_of(capsys, *common, "--protocol", "oadtr", "--window", 11, "--future", 0)
+    assert wider["trimmed"] == 2 * (10 + 1)
+    absent = [name for name, ap in zip(trimmed["classes"], trimmed["ap"], strict=True) if ap is None]
+    assert trimmed["mAP"] == pytest.approx(np.mean([ap for ap in trimmed["ap"] if ap is not None]))
+    said = f"no positive frame of {', '.join(absent)}: left out of the mean, which is over {20 - len(absent)} classes"
+    assert absent and any(said in note for note in trimmed["notes"])
+    assert evaluate(*common, "--protocol", "oadtr") == 0
+    assert said in capsys.readouterr().err
+    code, line = mistake(capsys, "--dataset", "thumos14", "--root", root, "-c", golden_dir / "oadtr_b1.pth")
+    assert code == 2 and line.endswith("and evaluate what that writes")
+
+
+def test_events_that_overlap_are_scored_by_sigmoids(tmp_path: Path, capsys: Output) -> None:
+    root = tmp_path / "events"
+    root.mkdir()
+    generator = np.random.default_rng(0)
+    for name in ("a", "b", "c"):
+        np.save(root / f"{name}.npy", generator.normal(size=(20, WIDTH)).astype(np.float32))
+    lines = [
+        f"{name}.npy,{start},{start + 1},{label},{split}"
+        for name, split in (("a", "train"), ("b", "test"), ("c", "test"))
+        for start, label in ((0.2, "bark"), (0.7, "meow"), (2, "bark"))
+    ]
+    (root / "labels.csv").write_text("file,start,end,label,split\n" + "\n".join(lines) + "\n")
+    names = ("background", "bark", "meow")
+    record = {"data": {"dataset": "folder", "options": {"multi_label": True}}, "training": {"loss": "auto"}}
+    model = write_model(tmp_path / "m.safetensors", names, record=record, lag=2)
+    common = ("--dataset", "folder", "--root", root, "-c", model, "--feature-dir", root, "--hop", 0.2)
+    values = result_of(capsys, *common, "--save", tmp_path / "p.npz")
+    assert values["metric"] == "mAP" and values["classes"] == ["bark", "meow"]
+    assert any("lag: the last 2 rows" in note for note in values["notes"])
+    with np.load(tmp_path / "p.npz") as saved, torch.inference_mode():
+        network = load_checkpoint(model).model
+        tokens = torch.from_numpy(np.load(root / "b.npy"))[None]
+        logits, _ = network.steps(tokens, network.initial_state(1))
+        np.testing.assert_allclose(saved["scores"][:18], logits[0, 2:].sigmoid(), atol=1e-6)
+        assert saved["label"][4].tolist() == [False, True, True] and len(saved["label"]) == 2 * 18
+
+
+def test_a_damaged_item_is_counted(tmp_path: Path, capsys: Output) -> None:
+    root = write_clips(tmp_path / "clips")
+    (root / "test/dog/dog1.npy").write_bytes(b"damaged")
+    broken = np.load(root / "test/owl/owl0.npy")
+    broken[3] = np.nan
+    np.save(root / "test/owl/owl0.npy", broken)
+    common = ("--dataset", "folder", "--root", root, "-c", write_model(tmp_path / "m.safetensors"))
+    values = result_of(capsys, *common)
+    assert (values["items"], values["clips"]) == (9, 7)
+    assert sorted(item["name"] for item in values["damaged"]) == ["test/dog/dog1", "test/owl/owl0"]
+    assert evaluate(*common) == 0
+    printed = capsys.readouterr()
+    assert "folder, test: 7 recordings" in printed.out
+    assert "note: 2 of 9 recordings could not be used and are not in the scores" in printed.err
+    assert "left out: test/owl/owl0: its features hold NaN or infinity" in printed.err
+    for path in (root / "test").rglob("*.npy"):
+        np.save(path, np.full((10, WIDTH), np.nan, dtype=np.float32))
+    code, line = mistake(capsys, *common)
+    assert code == 3 and "no recording could be used" in line and "NaN" in line
+
+
+def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_clips(tmp_path / "clips")
+    model = write_model(tmp_path / "m.safetensors")
+    folder = ("--dataset", "folder", "--root", root)
+    for arguments, code, words in (
+        (("--dataset", "folder", "-c", model), 3, "dataset folder: give its folder with --root"),
+        (("--dataset", "folder", "--root", tmp_path / "no", "-c", model), 3, "does not exist"),
+        (("--dataset", "foldr", "--root", root, "-c", model), 2, "Did you mean 'folder'?"),
+        (folder, 2, "which model? --checkpoint names a file or the folder of a run"),
+        ((*folder, "-c", tmp_path / "no.safetensors"), 5, "no.safetensors"),
+        ((*folder, "-c", tmp_path), 5, "is not the folder of a training run"),
+        ((*folder, "-c", model, "-c", model), 2, "the same model twice"),
+        ((*folder, "-c", model, "--on", "validation"), 3, "the split 'validation' has no items; there are: train (12)"),
+        ((*folder, "-c", model, "--split", "validation"), 3, "the split 'validation' has no items"),
+        ((*folder, "-c", model, "--on", "dev"), 2, "there is no part 'dev'"),
+        ((*folder, "-c", model, "--protocol", "lstr"), 2, "leave --protocol out"),
+        ((*folder, "-c", model, "--features", "logmel", "--feature-dir", root), 2, "give one of them"),
+        ((*folder, "-c", model, "--features", "logmel"), 3, "there is no media"),
+        ((*folder, "-c", model, "--save", "p.txt"), 2, "ends in .npz"),
+        ((*folder, "-c", model, "--plot", "p.txt"), 2, "ends in .png"),
+        ((*folder, "-c", model, "--plot-kind", "macs"), 2, "add --plot FILE"),
+        ((*folder, "-c", model, "--weights", "x"), 2, "--weights takes NAME=FILE"),
+        ((*folder, "-c", model, "--data", "speed=2"), 2, "dataset folder has no option --speed"),
+        ((*folder, "--predictions", "p.npz", "-c", model), 2, "leave --root, --checkpoint out"),
+        ((*folder, "-c", model, "--device", "tpu"), 2, "unknown device 'tpu'"),
+        ((*folder, "-c", model, "--mode", "fast"), 2, "--mode"),
+    ):
+        found, line = mistake(capsys, *arguments)
+        assert found == code and words in line, (arguments, line)
+    wide = write_model(tmp_path / "wide.safetensors", input_width=7)
+    code, line = mistake(capsys, *folder, "-c", wide)
+    assert code == 3 and str(wide) in line and "5 numbers per row, but the model takes 7" in line
+    birds = write_model(tmp_path / "birds.safetensors", ("cat", "dog", "wren"))
+    code, line = mistake(capsys, *folder, "-c", birds)
+    assert code == 4 and "class 2 of the model is 'wren', but 'owl' in dataset folder" in line
+    two = write_model(tmp_path / "two.safetensors", ("cat", "dog"))
+    assert "the model has 2 classes, but dataset folder has 3" in mistake(capsys, *folder, "-c", two)[1]
+    monkeypatch.setenv("COTRANS_DATA", str(root))
+    assert evaluate("--dataset", "folder", "-c", model, "--quiet") == 0
+    assert capsys.readouterr().err == ""
