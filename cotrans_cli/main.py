@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from cotrans_cli.commands import convert, data, evaluate, extract, flops, info, train, weights
+from cotrans_cli.commands import convert, data, evaluate, extract, flops, info, models, stream, train, weights
 from cotrans_cli.console import note, print_line
 from pipelines import __version__
 from pipelines.errors import CotransError
@@ -44,12 +44,14 @@ def options(
         os.environ["COTRANS_DEBUG"] = "1"
 
 
+app.command("stream")(stream.stream)
 app.command("extract")(extract.extract)
 app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("convert", epilog=convert.EXAMPLES)(convert.convert)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("flops", epilog=flops.EXAMPLES)(flops.flops)
 app.command("info")(info.info)
+app.command("models")(models.models)
 app.add_typer(data.app, name="data")
 app.add_typer(weights.app, name="weights")
 
