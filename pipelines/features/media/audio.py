@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipelines.features.media.downmix import to_mono
 from pipelines.features.media.info import AudioBlock
 from pipelines.features.media.resampler import Resampler
-from pipelines.features.media.timeline import Timeline
+from pipelines.features.media.timeline import Timeline, timestamp
 
 JITTER = 0.1  # seconds by which timestamps may differ from the count of samples before the count is corrected
 SILENCE = 1.0  # seconds of silence per block, so that a long gap needs no memory
@@ -52,8 +52,7 @@ class AudioTrackReader:
     def push(self, frame: Any) -> Iterator[AudioBlock]:
         """Blocks that are ready after an `av.AudioFrame`."""
         duration = frame.samples / frame.sample_rate
-        stamp = None if frame.pts is None else float(frame.pts * frame.time_base)
-        time = self._timeline.place(stamp, duration)
+        time = self._timeline.place(timestamp(frame), duration)
         samples = to_mono(frame)
         finite = np.isfinite(samples)
         if not finite.all():

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 LONGEST_GAP = 60.0  # seconds of nothing that are believed where the source's length is unknown
 LENGTH_MARGIN = 10.0  # seconds by which timestamps may exceed the length that the header states
 LARGEST_STEP_BACK = 1.0  # seconds; more is a restarted clock, less is an overlap
+
+
+def timestamp(frame: Any) -> float | None:
+    """Seconds of an `av` frame; damaged streams leave out either half of it."""
+    return None if frame.pts is None or frame.time_base is None else float(frame.pts * frame.time_base)
 
 
 class Timeline:

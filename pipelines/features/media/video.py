@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.features.media.info import VideoFrame
 from pipelines.features.media.picture import Matrix, display_matrix, to_rgb
-from pipelines.features.media.timeline import Timeline
+from pipelines.features.media.timeline import Timeline, timestamp
 
 LONGEST_STILL = 10.0  # seconds after which a picture that stays is given again
 USUAL_DURATION = 0.04  # seconds; for a single picture and for tracks that state no rate
@@ -61,8 +61,7 @@ class VideoTrackReader:
         """The frame for an `av.VideoFrame`, unless it comes before the start or out of order."""
         stated = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
         duration = stated if self._timeline.plausible(stated) else self._usual
-        stamp = None if frame.pts is None else float(frame.pts * frame.time_base)
-        time = self._timeline.place(stamp, duration)
+        time = self._timeline.place(timestamp(frame), duration)
         self.shown += 1
         picture = VideoFrame(time, duration, partial(to_rgb, frame, self._matrix(frame)))
         if time < self._start - 1e-6:
