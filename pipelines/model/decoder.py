@@ -71,7 +71,8 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.queries = nn.Parameter(torch.zeros(config.decoder_queries, config.width))
-        nn.init.normal_(self.queries, std=0.02)
+        if not self.queries.is_meta:  # random numbers for no memory make torch load its compiler
+            nn.init.normal_(self.queries, std=0.02)
         self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.decoder_blocks))
         self.norm = nn.LayerNorm(config.width)
         self.classifier = nn.Linear(config.width, config.classes)

@@ -52,7 +52,8 @@ class ContinualEncoder(nn.Module):
         self.class_token = None
         if config.class_token_block is not None:
             self.class_token = nn.Parameter(torch.zeros(config.width))
-            nn.init.normal_(self.class_token, std=0.02)
+            if not self.class_token.is_meta:  # random numbers for no memory make torch load its compiler
+                nn.init.normal_(self.class_token, std=0.02)
         # Whether the last block computes all rows (a decoder reads them) or one.
         self.all_rows = config.decoder_blocks > 0
         self._single_output = config.stacking == "deep" or config.blocks == 1

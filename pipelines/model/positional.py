@@ -26,7 +26,8 @@ class PositionalEncoding(nn.Module):
             self.register_buffer("table", table, persistent=False)
         else:
             self.table = nn.Parameter(torch.empty(config.position_count, config.width))
-            nn.init.normal_(self.table, std=0.02)
+            if not self.table.is_meta:  # random numbers for no memory make torch load its compiler
+                nn.init.normal_(self.table, std=0.02)
 
     def at(self, index: Tensor) -> Tensor:
         """Recycling only. Index in the stream (…) to encoding (…, d)."""
