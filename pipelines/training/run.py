@@ -193,9 +193,7 @@ def make_problem(
         background_weight=options.background_weight,
         seed=options.seed,
     )
-    metric = options.metric
-    if metric == "auto":
-        metric = ("accuracy" if data.clips else "map") if validator else "loss"
+    metric = _metric(options.metric, data, plan.mode)
     describe = {
         "class_names": dataset.class_names,
         "features": data.spec,
@@ -218,6 +216,22 @@ def _shareable(recipe: Recipe) -> dict[str, dict[str, Any]]:
         section: {key: value for key, value in content.items() if key not in places.get(section, ())}
         for section, content in recipe_values(recipe).items()
     }
+
+
+def _metric(wanted: str, data: TrainingData, mode: str) -> str:
+    """The validation metric that `best` is chosen by; one that will not be there is refused before training."""
+    if not data.validation:
+        return "loss"
+    if wanted == "auto":
+        return "accuracy" if data.clips else "map"
+    if wanted != "loss" and data.clips == (wanted == "map"):
+        kind = "clips have accuracies" if data.clips else "frames have map"
+        raise ConfigurationError(f"training.metric is {wanted}, but {kind}")
+    if wanted in ("accuracy_mean", "accuracy_vote") and mode == "window":
+        raise ConfigurationError(
+            f"training.metric is {wanted}, but only a banded pass gives every token of a clip: use accuracy"
+        )
+    return wanted
 
 
 def choose_device(name: str) -> torch.device:

@@ -237,6 +237,20 @@ def test_init_starts_from_a_checkpoint(tmp_path: Path) -> None:
         train_on(clip_data(), with_model(recipe, width=32), RunFolder(tmp_path / "third"))
 
 
+def test_a_metric_that_will_not_be_there_is_refused_before_training(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="clips have accuracies"):
+        train_on(clip_data(), tiny_recipe(metric="map"), RunFolder(tmp_path))
+    with pytest.raises(ConfigurationError, match="only a banded pass"):
+        train_on(clip_data(), with_model(tiny_recipe(metric="accuracy_vote"), blocks=2), RunFolder(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_validation_the_last_epoch_is_the_best(tmp_path: Path) -> None:
+    result = train_on(replace(clip_data(), validation=()), tiny_recipe(epochs=2), RunFolder(tmp_path))
+    assert (result.scores, result.best_epoch, result.metric) == (None, 2, "loss")
+    assert weights(tmp_path, "best.safetensors").keys() == weights(tmp_path).keys()
+
+
 def test_works_in_a_thread_without_signals(tmp_path: Path) -> None:
     results: list[RunResult] = []
     thread = threading.Thread(
