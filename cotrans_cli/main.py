@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from cotrans_cli.commands import convert, data, evaluate, extract, flops, info, models, stream, train, weights
+from cotrans_cli.commands import convert, data, demo, evaluate, extract, flops, info, models, stream, train, weights
 from cotrans_cli.console import note, print_line
 from pipelines import __version__
 from pipelines.errors import CotransError
@@ -52,6 +52,7 @@ app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("flops", epilog=flops.EXAMPLES)(flops.flops)
 app.command("info")(info.info)
 app.command("models")(models.models)
+app.command("demo")(demo.demo)
 app.add_typer(data.app, name="data")
 app.add_typer(weights.app, name="weights")
 

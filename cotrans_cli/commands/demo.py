@@ -1,0 +1,34 @@
+"""`cotrans demo`: a clip that ships with the project, streamed by the model that ships with it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cotrans_cli.commands.stream import stream
+from cotrans_cli.console import note
+
+NEXT = """
+That was a continual transformer: four times a second, one token in and one prediction out.
+What to try next:
+  cotrans stream YOUR_FILE.mp4                   any audio or video file, a URL, camera:0 or mic:
+  cotrans stream SONG.mp3 --model music-genre    another built-in model; `cotrans models` lists them
+  cotrans stream YOUR_FILE.wav --fast --segments --out labels.csv
+  cotrans convert oadtr.pth                      a regular checkpoint as a stream, with proof
+  cotrans --help                                 everything else"""
+
+
+def demo(
+    fast: Annotated[bool, typer.Option("--fast", help="Do not wait for real time.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
+) -> int:
+    """Play a short clip (clock, rain, helicopter, sea) and show what the built-in model hears, live."""
+    clip = Path(str(files("weights"))) / "demo" / "demo.ogg"
+    note(f"Playing {clip}: 24 seconds of synthesised clock ticks, rain, helicopter and sea waves.")
+    code = stream([str(clip)], model="sound-events", fast=fast, plain=plain)
+    if code == 0:
+        note(NEXT)
+    return code
