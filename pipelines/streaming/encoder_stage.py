@@ -37,7 +37,8 @@ class Mark:
     over: frozenset[int]
 
 
-Message = Result | Ended | Mark | None  # None: nothing more comes
+# Everything that one step gave, or a snapshot, or None: nothing more comes.
+Message = list[Result | Ended] | Mark | None
 
 
 class EncoderStage:
@@ -65,19 +66,21 @@ class EncoderStage:
         """Until all sources are over or the stream is stopped."""
         while items := self._inbox.take():
             rows = {slot: item for slot, item in items if isinstance(item, Row)}
+            results: list[Result | Ended] = []
             if rows:
-                self._step(rows)
+                results += self._step(rows)
             for _, item in items:
                 if isinstance(item, Ended):
                     self.over.add(item.source)
                     self.slots.pop(item.source, None)
-                    self._output.put(item)
+                    results.append(item)
+            self._output.put(results)
             if self._every is not None and time.monotonic() - self._saved >= self._every:
                 self._mark()
         if self._every is not None:
             self._mark()
 
-    def _step(self, rows: dict[int, Row]) -> None:
+    def _step(self, rows: dict[int, Row]) -> list[Result]:
         session, statistics = self.session, self._statistics
         restarting = [slot for slot, row in rows.items() if row.restart and session.seen(slot)]
         if restarting:
@@ -88,18 +91,18 @@ class EncoderStage:
         except NonFiniteInputError as error:
             for slot in error.rows:
                 self._on_broken(rows.pop(slot))
-            if rows:
-                self._step(rows)
-            return
+            return self._step(rows) if rows else []
         seconds = time.monotonic() - begin
         statistics.took("encoder", seconds)
         statistics.steps += 1
+        results = []
         for slot, row in rows.items():
             statistics.took("features", row.feature_seconds)
             statistics.took("wait", begin - row.queued)
             self.places[row.source] = row.place
             self.slots[row.source] = slot
-            self._output.put(Result(row, scores[slot], session.seen(slot)))
+            results.append(Result(row, scores[slot], session.seen(slot)))
+        return results
 
     def _mark(self) -> None:
         self._saved = time.monotonic()

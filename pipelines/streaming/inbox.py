@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from threading import Condition, Event
+from threading import Condition, Event, Lock
 
 from pipelines.streaming.rows import Ended, Row
 
@@ -23,40 +23,47 @@ class Inbox:
         self._capacity = capacity
         self._stop = stop
         self._on_dropped = on_dropped
-        self._changed = Condition()
+        lock = Lock()
+        self._filled = Condition(lock)  # the model waits for it
+        self._drained = Condition(lock)  # sources wait for it
 
     def put(self, slot: int, item: Row | Ended, longest_wait: float | None = None) -> None:
         """Add an item. A full queue makes the caller wait; with `longest_wait` its late rows are dropped instead."""
         queue = self._queues[slot]
-        with self._changed:
+        with self._filled:
             if longest_wait is None or isinstance(item, Ended):
                 while len(queue) >= self._capacity and not self._stop.is_set():
-                    self._changed.wait(PATIENCE)
+                    self._drained.wait(PATIENCE)
             else:
                 item = self._after_skip(queue, item, longest_wait)
             queue.append(item)
-            self._changed.notify_all()
+            self._filled.notify()
 
     def finish(self, slot: int) -> None:
         """Nothing more will come from this slot."""
-        with self._changed:
+        with self._filled:
             self._open[slot] = False
-            self._changed.notify_all()
+            self._filled.notify()
 
     def wake(self) -> None:
         """Let everybody see that the stream is to stop."""
-        with self._changed:
-            self._changed.notify_all()
+        with self._filled:
+            self._filled.notify_all()
+            self._drained.notify_all()
 
     def take(self) -> list[tuple[int, Row | Ended]]:
         """The oldest item of every slot that has one; empty when nothing will come any more."""
-        with self._changed:
+        with self._filled:
             while not self._stop.is_set():
                 ready = [(slot, queue.popleft()) for slot, queue in enumerate(self._queues) if queue]
-                if ready or not any(self._open):
-                    self._changed.notify_all()
+                if ready:
+                    # A source that was full refills its queue by the half: fewer threads take turns.
+                    if any(len(self._queues[slot]) == self._capacity // 2 for slot, _ in ready):
+                        self._drained.notify_all()
                     return ready
-                self._changed.wait(PATIENCE)
+                if not any(self._open):
+                    return []
+                self._filled.wait(PATIENCE)
             return []
 
     def _after_skip(self, queue: deque[Row | Ended], newest: Row, longest_wait: float) -> Row:

@@ -13,6 +13,7 @@ from pipelines.streaming.prediction import Prediction
 COLOURS = ((255, 196, 61), (120, 200, 255), (170, 220, 130), (240, 150, 170), (200, 170, 250))
 BACKGROUND = (16, 16, 20)
 OPACITY = 0.72
+SHARE = 0.6  # of the picture's height that the box may take
 
 
 class LabelPanel:
@@ -50,7 +51,8 @@ class LabelPanel:
         from PIL import Image, ImageDraw
 
         size, line = self._size, int(self._size * 1.5)
-        rows = [(label, score) for label, score in prediction.top]
+        # Small pictures have room for the best class only.
+        rows = prediction.top[: max(1, int(SHARE * self._height / line) - 1)]
         picture = Image.new("RGB", (self._width, line * (len(rows) + 1) + size // 2), BACKGROUND)
         draw = ImageDraw.Draw(picture)
         note = "  warming up" if prediction.warmup else ""

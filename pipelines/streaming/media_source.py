@@ -50,8 +50,9 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
             return decode(target, audio=audio, video=video, format=format, live=True)
         except MissingDependencyError as error:
             raise MissingDependencyError(f"{source.name}: {error}") from error
-    if source.kind == "url":
-        options = NETWORK_OPTIONS.get(source.target.partition("://")[0])
+    options = NETWORK_OPTIONS.get(source.target.partition("://")[0])
+    live = source.kind == "url" and not play.fast
+    try:
         return decode(
             source.target,
             audio=audio,
@@ -59,6 +60,9 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
             start=play.start,
             duration=play.duration,
             options=options,
-            live=not play.fast,
+            live=live,
         )
-    return decode(source.target, audio=audio, video=video, start=play.start, duration=play.duration)
+    except InputError as error:
+        if str(error).endswith(("has no audio track", "has no video track")):
+            raise InputError(f"{error}, but the model's features need {wanted}") from error
+        raise

@@ -36,6 +36,7 @@ class Overlay:
         self._next: VideoFrame | None = None  # read, and not yet written
         self._panel: LabelPanel | None = None
         self._prediction: Prediction | None = None
+        self._end = 0.0  # media seconds since the start up to which the video goes
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix or ".mp4", dir=target.parent)
         os.close(handle)
@@ -55,16 +56,22 @@ class Overlay:
         if isinstance(event, Prediction):
             self._draw_before(event.time)
             self._prediction = event
+        else:
+            self._draw_before(float("inf"))
+            self._end = float("inf")
 
     def close(self) -> None:
-        """Draw the frames that are left, and give the file its name."""
-        self._draw_before(float("inf"))
+        """Give the file its name. After an interruption the video ends with the last prediction."""
         self._reader.close()
-        for packet in self._stream.encode(None):
-            self._container.mux(packet)
-        self._sound.copy_before(float("inf"))
+        if self._panel is not None:
+            for packet in self._stream.encode(None):
+                self._container.mux(packet)
+            self._sound.copy_before(self._end)
         self._sound.close()
         self._container.close()
+        if self._panel is None:  # not a single frame was drawn
+            self._temporary.unlink(missing_ok=True)
+            return
         with self._temporary.open("rb+") as file:
             os.fsync(file.fileno())
         self._temporary.replace(self._target)
@@ -106,6 +113,7 @@ class Overlay:
         picture: Any = av.VideoFrame.from_ndarray(image, format="rgb24")
         picture.pts = round((frame.time - self._start) * CLOCK)
         picture.time_base = Fraction(1, CLOCK)
+        self._end = frame.end - self._start
         self._sound.copy_before(frame.time - self._start)
         for packet in self._stream.encode(picture):
             self._container.mux(packet)

@@ -28,7 +28,7 @@ from pipelines.streaming.stream_model import StreamModel
 from pipelines.streaming.summary import Statistics, Summary
 
 LIVE_ROWS, FAST_ROWS = 4, 64  # rows of each source that may wait for the model: little delay, or full batches
-RESULTS = 64  # results of each source that may wait for the output
+RESULTS = 64  # steps whose results may wait for the output
 GOODBYE = 3.0  # seconds that closing waits for a thread
 
 
@@ -68,7 +68,7 @@ class Stream:
         self._stop = Event()
         paced = not self.options.fast or any(not source.repeatable for source in self.sources)
         self._inbox = Inbox(slots, LIVE_ROWS if paced else FAST_ROWS, self._stop, self.statistics.dropped)
-        self._output: queue.Queue[Message] = queue.Queue(RESULTS * slots)
+        self._output: queue.Queue[Message] = queue.Queue(RESULTS)
         self._encoder = EncoderStage(
             StreamSession(model.model, slots),
             self._inbox,
@@ -116,11 +116,12 @@ class Stream:
                 if isinstance(message, Mark):
                     self._save(message)
                     continue
-                event = self._predict(message) if isinstance(message, Result) else self._ended(message)
-                if event is not None:
-                    begin = time.monotonic()
-                    yield event
-                    self.statistics.took("output", time.monotonic() - begin)
+                for part in message:
+                    event = self._predict(part) if isinstance(part, Result) else self._ended(part)
+                    if event is not None:
+                        begin = time.monotonic()
+                        yield event
+                        self.statistics.took("output", time.monotonic() - begin)
             if self._failure is not None:
                 raise self._failure
         finally:

@@ -18,8 +18,8 @@ Values = NDArray[np.float32]
 class StreamSession:
     """Several streams as rows of one batch. Rows that have no token in a step keep their state.
 
-    The size of the batch stays the same for as long as the session lives: what a row gives does not depend, not
-    even in the last bit, on whether the others are still there.
+    The size of the batch stays the same for as long as the session lives: the same products are computed in the same
+    way, whether the other rows are still there or not.
     """
 
     def __init__(self, model: ContinualTransformer, rows: int = 1) -> None:

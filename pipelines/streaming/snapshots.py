@@ -70,11 +70,7 @@ def check_same(path: Path, snapshot: StreamSnapshot, names: Sequence[str], setti
     """A stream can only go on with the same sources and settings."""
     theirs = [source.name for source in snapshot.sources]
     if theirs != list(names):
-        raise UsageError(
-            f"{path} is a snapshot of other sources: {', '.join(theirs)}; name the same, in the same order"
-        )
+        raise UsageError(f"{path} is a snapshot of {', '.join(theirs)}: name the same sources in the same order")
     for name, value in snapshot.settings.items():
         if settings.get(name) != value:
-            raise UsageError(
-                f"{path} was made with {name} {value}, not {settings.get(name)}: keep it the same to resume"
-            )
+            raise UsageError(f"{path} was made with {name} {value}, not {settings.get(name)}: resume with the same")

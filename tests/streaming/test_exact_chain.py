@@ -1,0 +1,86 @@
+"""From media to scores: a stream gives what the regular model gives on the features that `extract` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.errors import InputError
+from pipelines.features.extraction import ExtractionOptions, extract
+from pipelines.features.feature_files import read_features
+from pipelines.features.stream_factory import StreamOptions
+from tests.streaming.made_streams import (
+    played,
+    scores_of,
+    small_model,
+    window_scores,
+    write_rows,
+    write_sound,
+    write_video,
+)
+
+
+@pytest.mark.parametrize(
+    ("features", "hop", "blocks"),
+    [("logmel", 0.1, 1), ("mobilenet_v2", 0.2, 2), ("mobilenet_v2+logmel", 0.2, 1)],
+    ids=["audio", "visual", "audio-visual"],
+)
+def test_scores_are_those_of_the_regular_model_on_extracted_features(
+    tmp_path: Path, features: str, hop: float, blocks: int
+) -> None:
+    video = write_video(tmp_path / "video.mp4", 2.4)
+    model = small_model(tmp_path, features, hop=hop, blocks=blocks)
+    streams = StreamOptions(features, hop=hop, random_weights="mobilenet" in features)
+    extract([str(video)], tmp_path / "out", ExtractionOptions(streams))
+    file = read_features(tmp_path / "out" / "video.npy")
+
+    predictions = played([video], model)
+    assert [one.index for one in predictions] == list(range(len(file.rows)))
+    assert file.times is not None
+    np.testing.assert_allclose([one.time for one in predictions], file.times)
+    expected = window_scores(model, file.rows)
+    np.testing.assert_allclose(scores_of(predictions), expected, atol=1e-4)
+    assert [one.warmup for one in predictions] == [index < model.window - 1 for index in range(len(file.rows))]
+    # The extracted file itself plays as well.
+    again = played([tmp_path / "out" / "video.npy"], model)
+    np.testing.assert_allclose(scores_of(again), expected, atol=1e-4)
+    np.testing.assert_allclose([one.time for one in again], file.times)
+
+
+def test_playing_in_real_time_changes_no_number(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "video.mp4", 1.2)
+    model = small_model(tmp_path, "mobilenet_v2+logmel", hop=0.2)
+    fast = scores_of(played([video], model))
+    np.testing.assert_allclose(scores_of(played([video], model, fast=False, longest_lag=60.0)), fast, atol=1e-5)
+
+
+def test_a_part_of_a_file(tmp_path: Path) -> None:
+    sound = write_sound(tmp_path / "sound.wav", 3.0)
+    model = small_model(tmp_path, "logmel", hop=0.1)
+    part = played([sound], model, start=1.0, duration=1.5)
+    assert len(part) == 15
+    assert part[0].time == pytest.approx(1.1)
+    rows = write_rows(tmp_path / "rows.npy", 40)
+    plain = small_model(tmp_path)
+    cut = played([tmp_path / "rows.npy"], plain, start=1.0, duration=5.0, hop=0.25)
+    np.testing.assert_allclose(scores_of(cut), window_scores(plain, rows[4:24]), atol=1e-5)
+    assert cut[0].time == pytest.approx(1.25)
+
+
+def test_features_that_do_not_fit_are_refused_with_the_reason(tmp_path: Path) -> None:
+    model = small_model(tmp_path, "logmel", hop=0.1)
+    sound = write_sound(tmp_path / "sound.wav", 1.0)
+    streams = StreamOptions("logmel", hop=0.2)
+    extract([str(sound)], tmp_path / "out", ExtractionOptions(streams))
+    with pytest.raises(InputError, match=r"have a hop of 0\.2, not 0\.1, which is what the model was trained on"):
+        played([tmp_path / "out" / "sound.npy"], model)
+    write_rows(tmp_path / "rows.npy")
+    with pytest.raises(InputError, match=r"have 6 numbers per row, but the model takes \d+"):
+        played([tmp_path / "rows.npy"], model)
+    with pytest.raises(InputError, match="does not say which features it takes"):
+        played([sound], small_model(tmp_path))
+    silent = write_video(tmp_path / "silent.mp4", 1.0, sound=False)
+    with pytest.raises(InputError, match=r"has no audio track, but the model.s features need audio"):
+        played([silent], model)

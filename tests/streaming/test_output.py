@@ -1,0 +1,201 @@
+"""What is written: every format is valid, and says what the predictions say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from pipelines.errors import UsageError
+from pipelines.streaming import PlayOptions, PredictionOptions, StreamModel, find_sources
+from pipelines.streaming.output import OutputOptions
+from pipelines.streaming.prediction import Interpreter, Prediction, activated
+from pipelines.streaming.run import RunOptions, StreamRun
+from pipelines.streaming.segments import SegmentMerger
+from tests.streaming.made_streams import CLASSES, played, small_model, write_rows, write_video
+
+
+class Nobody:
+    """An observer that does not look."""
+
+    def begin(self, statistics: Any) -> None: ...
+
+    def predicted(self, prediction: Any) -> None: ...
+
+    def ended(self, event: Any) -> None: ...
+
+    def remark(self, remark: Any) -> None: ...
+
+
+def written(
+    paths: list[Path],
+    model: StreamModel,
+    output: OutputOptions,
+    prediction: PredictionOptions | None = None,
+    overlay: Path | None = None,
+) -> str:
+    text = io.StringIO()
+    options = RunOptions(PlayOptions(fast=True), prediction or PredictionOptions(), output, overlay)
+    StreamRun(find_sources([str(path) for path in paths]), model, options, Nobody(), text).run()
+    return text.getvalue()
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    write_rows(tmp_path / "rows.npy", 30)
+    return tmp_path / "rows.npy"
+
+
+def test_json_lines_have_exactly_the_documented_keys(rows: Path, tmp_path: Path) -> None:
+    model = small_model(tmp_path)
+    lines = [json.loads(line) for line in written([rows], model, OutputOptions("jsonl", scores=True)).splitlines()]
+    predictions = played([rows], model)
+    keys = ["source", "index", "time", "label", "score", "top", "warmup", "latency_ms", "scores"]
+    assert [list(line) for line in lines] == [keys] * 30
+    for line, one in zip(lines, predictions, strict=True):
+        np.testing.assert_allclose(line["scores"], one.scores, atol=1e-6)
+        assert line["label"] == line["top"][0][0] == one.label
+        assert line["score"] == line["top"][0][1] == pytest.approx(one.score, abs=1e-6)
+        assert len(line["top"]) == 3
+    assert "scores" not in json.loads(written([rows], model, OutputOptions("jsonl")).splitlines()[0])
+
+
+def test_csv_is_valid(rows: Path, tmp_path: Path) -> None:
+    model = small_model(tmp_path)
+    model = replace(model, class_names=('a "b", c', *CLASSES[1:]))
+    table = list(csv.DictReader(io.StringIO(written([rows], model, OutputOptions("csv", scores=True)))))
+    predictions = played([rows], model)
+    assert [row["label"] for row in table] == [one.label for one in predictions]
+    assert [int(row["index"]) for row in table] == list(range(30))
+    assert [row["warmup"] for row in table] == ["true"] * 5 + ["false"] * 25
+    np.testing.assert_allclose(
+        [[float(row[f"scores[{name}]"]) for name in model.class_names] for row in table],
+        [one.scores for one in predictions],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("suffix", ["srt", "vtt"])
+def test_subtitles_are_read_by_ffmpeg_and_cover_the_stream(rows: Path, tmp_path: Path, suffix: str) -> None:
+    model = small_model(tmp_path)
+    model = replace(model, class_names=("a <b> & c", *CLASSES[1:]))
+    file = tmp_path / f"out.{suffix}"
+    assert written([rows], model, OutputOptions(out=file)) == ""
+    text = file.read_text()
+    assert text.startswith("WEBVTT\n\n1\n00:00:00.000 --> " if suffix == "vtt" else "1\n00:00:00,000 --> ")
+    with av.open(str(file)) as container:
+        packets = [packet for packet in container.demux() if packet.size]
+        clock = packets[0].time_base
+        cues = [(float(one.pts * clock), float((one.pts + one.duration) * clock), bytes(one)) for one in packets]
+    frames = played([rows], model)
+    changes = [0] + [place for place in range(1, 30) if frames[place].label != frames[place - 1].label] + [30]
+    assert [cue[0] for cue in cues] == pytest.approx([0.25 * place for place in changes[:-1]], abs=1e-3)
+    assert [cue[1] for cue in cues] == pytest.approx([0.25 * place for place in changes[1:]], abs=1e-3)
+    for cue, place in zip(cues, changes[:-1], strict=True):
+        label = str(frames[place].label)
+        shown = label.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;") if suffix == "vtt" else label
+        assert cue[2].decode().startswith(shown)
+
+
+def test_segments_are_runs_of_one_label(rows: Path, tmp_path: Path) -> None:
+    model = small_model(tmp_path)
+    options = PredictionOptions(threshold=0.5, smooth=0.75)
+    text = written([rows], model, OutputOptions("jsonl", segments=True), options)
+    segments = [json.loads(line) for line in text.splitlines()]
+    frames = played([rows], model, options)
+    covered = [None] * 30
+    for segment in segments:
+        first, last = round(segment["start"] / 0.25), round(segment["end"] / 0.25)
+        assert segment["frames"] == last - first
+        scores = [frames[place].score for place in range(first, last)]
+        assert segment["score"] == pytest.approx(np.mean(scores), abs=1e-6)
+        covered[first:last] = [segment["label"]] * (last - first)
+    assert covered == [one.label for one in frames]
+    assert None in covered  # the threshold leaves frames without a label
+    table = written([rows], model, OutputOptions("table", segments=True), options).splitlines()
+    assert len(table) == len(segments)
+    assert table[0].startswith("  0:00.00 – ") or segments[0]["start"] > 0
+
+
+def test_several_labels_at_once() -> None:
+    def frame(index: int, *probabilities: float) -> Prediction:
+        values = np.array(probabilities)
+        return Prediction("a", 0, index, index + 1.0, index, index + 1.0, "x", 0.9, (), False, 0.0, values, values)
+
+    frames = [frame(0, 0.9, 0.1), frame(1, 0.8, 0.7), frame(2, 0.2, 0.6), frame(4, 0.1, 0.9)]
+    merger = SegmentMerger("a", "sigmoid", 0.0)
+    found = [segment for one in frames for segment in merger.push(one, ("x", "y"))] + merger.finish()
+    assert [(one.label, one.start, one.end) for one in found] == [("x", 0, 2), ("y", 1, 3), ("y", 4, 5)]
+    joined = SegmentMerger("a", "sigmoid", 0.0, joined=True)
+    found = [segment for one in frames for segment in joined.push(one, ("x", "y"))] + joined.finish()
+    assert [(one.label, one.start, one.end) for one in found] == [("x", 0, 1), ("x, y", 1, 2), ("y", 2, 3), ("y", 4, 5)]
+
+
+def test_probabilities_are_smoothed_over_the_last_rows() -> None:
+    scores = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32) * 20
+    interpreter = Interpreter(("a", "b", "c", "d"), "softmax", smooth_rows=3)
+    smoothed = [interpreter.probabilities(row) for row in scores]
+    single = np.stack([activated(row, "softmax") for row in scores])
+    np.testing.assert_allclose(single.sum(axis=1), 1.0)
+    for place in range(6):
+        np.testing.assert_allclose(smoothed[place], single[max(0, place - 2) : place + 1].mean(axis=0))
+    extreme = np.array([-1000.0, 1000.0, 0.0], np.float32)
+    np.testing.assert_allclose(activated(extreme, "sigmoid"), [0.0, 1.0, 0.5])
+    np.testing.assert_allclose(activated(extreme, "softmax"), [0.0, 1.0, 0.0])
+
+
+def test_a_folder_gets_a_file_for_each_source(tmp_path: Path) -> None:
+    model = small_model(tmp_path)
+    paths = [tmp_path / name / "same.npy" for name in ("one", "two")] + [tmp_path / "other.npy"]
+    for index, path in enumerate(paths):
+        path.parent.mkdir(exist_ok=True)
+        write_rows(path, 5 + index, seed=index)
+    with pytest.raises(UsageError, match="srt holds one source"):
+        written(paths, model, OutputOptions("srt"))
+    written(paths, model, OutputOptions("srt", out=tmp_path / "subtitles"))
+    files = sorted(path.name for path in (tmp_path / "subtitles").iterdir())
+    assert files == ["other.srt", "same-1.srt", "same-2.srt"]
+    table = written(paths, model, OutputOptions("table"))
+    assert len(table.splitlines()) == 5 + 6 + 7
+
+
+def test_the_overlay_shows_the_labels_and_keeps_the_rest(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "a.mp4", 1.6, size=(160, 120))
+    model = small_model(tmp_path, "logmel", hop=0.2)
+    target = tmp_path / "overlay.mp4"
+    written([video], model, OutputOptions("jsonl"), overlay=target)
+    with av.open(str(video)) as before, av.open(str(target)) as after:
+        old = [frame.to_ndarray(format="rgb24").astype(int) for frame in before.decode(video=0)]
+        new = [frame.to_ndarray(format="rgb24").astype(int) for frame in after.decode(video=0)]
+        assert len(new) == len(old) == 40
+        assert float(after.duration) == pytest.approx(float(before.duration), abs=60_000)
+        assert len(after.streams.audio) == 1
+    height = old[0].shape[0]
+    # Nothing is known before the first row, at 0.2 s; then the lower part carries the labels.
+    assert np.abs(new[2] - old[2]).mean() < 8
+    for place in (8, 20, 39):
+        assert np.abs(new[place][: height // 6] - old[place][: height // 6]).mean() < 8
+        panel = new[place][-20:, :80]
+        assert panel.max() > 150  # light letters on a dark box
+        assert panel.min() < 70
+    assert not list(tmp_path.glob(".overlay*"))
+
+
+def test_options_that_contradict_each_other(tmp_path: Path, rows: Path) -> None:
+    with pytest.raises(UsageError, match="unknown --format 'xml': choose from table, jsonl, csv, srt, vtt"):
+        OutputOptions("xml")
+    with pytest.raises(UsageError, match="--scores needs --format jsonl or csv"):
+        OutputOptions("table", scores=True)
+    with pytest.raises(UsageError, match="does not go with --segments"):
+        OutputOptions("csv", scores=True, segments=True)
+    with pytest.raises(UsageError, match="--threshold must be from 0 to 1"):
+        PredictionOptions(threshold=1.5)
+    with pytest.raises(UsageError, match="--overlay draws on one video file"):
+        written([rows], small_model(tmp_path), OutputOptions("jsonl"), overlay=tmp_path / "o.mp4")
