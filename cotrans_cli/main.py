@@ -11,6 +11,7 @@ import typer
 
 from cotrans_cli.commands import convert, data, demo, evaluate, extract, flops, info, models, stream, train, weights
 from cotrans_cli.console import note, print_line
+from cotrans_cli.help_text import tidy
 from pipelines import __version__
 from pipelines.errors import CotransError
 
@@ -44,17 +45,18 @@ def options(
         os.environ["COTRANS_DEBUG"] = "1"
 
 
-app.command("stream")(stream.stream)
-app.command("extract")(extract.extract)
+app.command("stream", epilog=stream.EXAMPLES)(stream.stream)
+app.command("extract", epilog=extract.EXAMPLES)(extract.extract)
 app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("convert", epilog=convert.EXAMPLES)(convert.convert)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("flops", epilog=flops.EXAMPLES)(flops.flops)
-app.command("info")(info.info)
-app.command("models")(models.models)
-app.command("demo")(demo.demo)
+app.command("info", epilog=info.EXAMPLES)(info.info)
+app.command("models", epilog=models.EXAMPLES)(models.models)
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(data.app, name="data")
 app.add_typer(weights.app, name="weights")
+tidy(app)
 
 # Click's base class for wrong options and arguments; typer ships its own copy of click or uses the package,
 # depending on its version, and exports only this subclass.
@@ -76,7 +78,9 @@ def run(arguments: list[str]) -> int:
         return _fail(str(error), error.exit_code)
     except _ClickUsageError as error:
         message = error.format_message().replace("\n", " ")
-        return _fail(f"{message}{_suggestion(message)} (see 'cotrans --help')", 2)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "cotrans"
+        return _fail(f"{message}{_suggestion(message)} (see '{command} --help')", 2)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:

@@ -20,6 +20,14 @@ What to try next:
   cotrans convert oadtr.pth                      a regular checkpoint as a stream, with proof
   cotrans --help                                 everything else"""
 
+EXAMPLES = """
+Examples:
+
+  cotrans demo
+
+  cotrans demo --plain      lines instead of the live view
+"""
+
 
 def demo(
     fast: Annotated[bool, typer.Option("--fast", help="Do not wait for real time.")] = False,

@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from pipelines.features.npy_writer import Dtype
     from pipelines.features.spec import Align
 
+EXAMPLES = """
+Examples:
+
+  cotrans extract talks/ --out features/      musicnn, four rows a second
+
+  cotrans extract talks/ --out features/ --features logmel --hop 0.05
+
+  cotrans extract "talks/**/*.mp4" --out features/ --features mobilenet_v2 --fps 5 --workers 2
+
+  cotrans extract GTZAN/ --out features/ --features vggish --hop 0.25 --align start      the paper's, for GTZAN
+
+  cotrans extract videos/ --out features/ --features resnet50+vggish --layout lstr
+"""
 BAD_INPUTS = 3  # the exit code when some inputs could not be used
 
 

@@ -14,6 +14,18 @@ from cotrans_cli.facts import print_facts
 if TYPE_CHECKING:
     from pipelines.checkpoints.description import Description
 
+EXAMPLES = """
+Examples:
+
+  cotrans info model.safetensors
+
+  cotrans info oadtr.pth      what cotrans convert will find in it
+
+  cotrans info features/talk.npy
+
+  cotrans info talk.mp4 --json
+"""
+
 
 def info(
     file: Annotated[

@@ -11,6 +11,14 @@ from cotrans_cli.console import note, print_json, result_console
 if TYPE_CHECKING:
     from pipelines.checkpoints.builtin import BuiltinModel
 
+EXAMPLES = """
+Examples:
+
+  cotrans models
+
+  cotrans stream song.mp3 --model music-genre      use one by its name
+"""
+
 
 def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the models that ship with cotrans: their classes, features and window."""

