@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import cast
 
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError
-from pipelines.features.recording_extraction import Target, extract_recording
+from pipelines.features.recording_extraction import Outcome, Target, extract_recording, look_up
 from pipelines.features.sources import Recording
 from pipelines.features.spec import Align, FeatureSpec
 from pipelines.features.stream_factory import StreamFactory, StreamOptions
 from pipelines.features.weight_store import cache_dir
+from pipelines.features.worker_pool import FatalWorkerError, WorkerPool
 from pipelines.training.recipe import FeatureOptions
 
 LAYOUT = "npy"
+WORKER_MODULE = "pipelines.features.extract_worker"
+MOST_WORKERS = 8  # unless the recipe says more
 OnItem = Callable[[int, int, str], None]  # recordings done, recordings in all, the one that comes next
 
 
@@ -61,40 +65,82 @@ def cached_features(
     streams = StreamFactory(stream_options(options))
     spec = streams.prototype().spec
     folder = (Path(options.cache) if options.cache else cache_dir() / "features") / _digest(spec)
-    if wait is not None:
-        _extract(items, mine or [], folder, streams, None)
+    target = Target(folder, LAYOUT, "float32", force=False)
+    if wait is not None:  # the processes of a distributed run are the workers
+        for index in mine or []:
+            _outcome(items[index], target, streams)
         wait()
-    return _extract(items, range(len(items)), folder, streams, on_item)
-
-
-def _extract(
-    items: Sequence[Item], indices: Sequence[int], folder: Path, streams: StreamFactory, on_item: OnItem | None
-) -> CachedFeatures:
+    known = {} if wait is not None else _in_parallel(items, target, streams, options.workers, on_item)
     found, problems = [], []
-    spec = streams.prototype().spec
-    for count, index in enumerate(indices):
-        item = items[index]
+    for count, item in enumerate(items):
         if on_item is not None:
-            on_item(count, len(indices), item.name)
-        if item.media is None:
+            on_item(count, len(items), item.name)
+        outcome = known.get(count) or _outcome(item, target, streams)
+        if outcome is None:
             problems.append(f"{item.name}: there is no media to extract features from, left out")
             continue
-        place = folder / hashlib.sha256(str(item.media.resolve().parent).encode()).hexdigest()[:16]
-        target = Target(place, LAYOUT, "float32", force=False)
-        outcome = extract_recording(Recording(item.media, item.media.stem), target, streams, wait=True)
-        if outcome.status == "conflict":
-            # The same place and name, another file: the old one is of no use to anybody.
-            target = replace(target, force=True)
-            outcome = extract_recording(Recording(item.media, item.media.stem), target, streams, wait=True)
         if outcome.status in ("done", "skipped", "damaged"):
-            found.append(replace(item, features=(place / f"{item.media.stem}.npy",)))
+            found.append(replace(item, features=(folder / f"{outcome.name}.npy",)))
         if outcome.message:
             problems.append(outcome.message)
     if on_item is not None:
-        on_item(len(indices), len(indices), "")
-    if indices and not found:
+        on_item(len(items), len(items), "")
+    if items and not found:
         raise InputError(f"no features could be extracted: {problems[0]}")
     return CachedFeatures(tuple(found), spec, tuple(problems))
+
+
+def _outcome(item: Item, target: Target, streams: StreamFactory) -> Outcome | None:
+    """What there is for an item after this; None without media."""
+    if item.media is None:
+        return None
+    recording = _recording(item.media)
+    outcome = extract_recording(recording, target, streams, wait=True)
+    if outcome.status == "conflict":
+        # The same place and name, another file: the old one is of no use to anybody.
+        outcome = extract_recording(recording, replace(target, force=True), streams, wait=True)
+    return outcome
+
+
+def _in_parallel(
+    items: Sequence[Item], target: Target, streams: StreamFactory, workers: int, on_item: OnItem | None
+) -> dict[int, Outcome]:
+    """Extract what is not there in several processes. Outcomes by index, of what went well; the rest is looked at again
+    one by one, where errors get their words.
+    """
+    waiting = [index for index, item in enumerate(items) if item.media and not _is_there(item.media, target, streams)]
+    count = min(workers or min(os.cpu_count() or 1, MOST_WORKERS), len(waiting))
+    if count < 2:
+        return {}
+    setup = {"target": {**asdict(target), "folder": str(target.folder)}, "streams": streams.options.to_dict()}
+    recordings = [_recording(Path(str(items[index].media))) for index in waiting]
+    tasks = [{"path": str(recording.path), "name": recording.name, "wait": True} for recording in recordings]
+    outcomes: dict[int, Outcome] = {}
+    done = len(items) - len(waiting)
+    try:
+        for place, result in WorkerPool(WORKER_MODULE, setup, count).map(tasks):
+            done += 1
+            if on_item is not None:
+                on_item(done, len(items) + 1, items[waiting[place]].name)
+            if isinstance(result, dict) and result["status"] in ("done", "damaged"):
+                outcomes[waiting[place]] = Outcome(**result)
+    except FatalWorkerError as error:
+        raise InputError(str(error)) from error
+    return outcomes
+
+
+def _is_there(media: Path, target: Target, streams: StreamFactory) -> bool:
+    try:
+        outcome = look_up(_recording(media), target, streams)
+    except InputError:
+        return True  # what is wrong with it is said when it is looked at by itself
+    return outcome is not None and outcome.status != "conflict"
+
+
+def _recording(media: Path) -> Recording:
+    """A file and the name of its features, which keeps files of the same name in different folders apart."""
+    place = hashlib.sha256(str(media.resolve().parent).encode()).hexdigest()[:16]
+    return Recording(media, f"{place}/{media.stem}")
 
 
 def _digest(spec: FeatureSpec) -> str:

@@ -44,6 +44,7 @@ class FeatureOptions:
     weights: dict[str, str] = field(default_factory=dict)  # extractor to file or known name
     directory: str | None = None
     cache: str | None = None  # where extracted features are kept; None: the user's cache folder
+    workers: int = 0  # processes that extract; 0: one for each core, up to eight
     finetune: bool = False  # the paper's stage 1: fine-tune the extractor first
 
 
@@ -159,6 +160,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 # Key: smallest and largest value, and whether the smallest is allowed itself.
 _RANGES: dict[str, tuple[float, float, bool]] = {
+    "features.workers": (0, float("inf"), True),
     "optimizer.learning_rate": (0, float("inf"), False),
     "optimizer.weight_decay": (0, float("inf"), True),
     "optimizer.gradient_clip": (0, float("inf"), True),

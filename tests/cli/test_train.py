@@ -157,12 +157,14 @@ def test_media_without_features_says_what_to_do(tmp_path: Path) -> None:
             path = tmp_path / "clips" / label / f"{number}.wav"
             path.parent.mkdir(parents=True, exist_ok=True)
             soundfile.write(path, np.random.default_rng(number).normal(0, 0.1, 16000).astype(np.float32), 16000)
+    (tmp_path / "clips" / "a" / "broken.wav").write_bytes(b"RIFF and nothing else")
     error = error_of("--dataset", "folder", "--root", tmp_path, "--out", tmp_path / "run")
     assert "name extractors with --features" in str(error)
     data = ("--dataset", "folder", "--root", tmp_path, "--cache", tmp_path / "cache", *SMALLER, "--epochs", 1)
     features = ("--features", "logmel", "--hop", "0.1")
     result = run(*data, *features, "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
+    assert "broken.wav" in result.stderr  # reported, and training went on without it
     checkpoint = load_checkpoint(tmp_path / "run" / "best.safetensors")
     assert checkpoint.features is not None
     assert (checkpoint.features.name, checkpoint.features.hop) == ("logmel", 0.1)
