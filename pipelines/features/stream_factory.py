@@ -79,6 +79,7 @@ class StreamFactory:
         self.options = options
         self._store = store or WeightStore()
         self._built: tuple[float, list[AudioExtractor | VideoExtractor]] | None = None  # for one hop
+        self._device = _available_device(options.device)
 
     @classmethod
     def for_spec(
@@ -166,20 +167,6 @@ class StreamFactory:
         return self._store.path(default.name) if default and not default.shipped else None
 
     @cached_property
-    def _device(self) -> str:
-        """The device of the video networks; audio networks are small and always run on the CPU."""
-        import torch
-
-        device = self.options.device
-        if device not in DEVICES:
-            raise UsageError(f"unknown device '{device}': choose from {', '.join(DEVICES)}")
-        if device == "auto":
-            return "cuda" if torch.cuda.is_available() else "cpu"
-        if device == "cuda" and not torch.cuda.is_available():
-            raise MissingDependencyError("no CUDA device is available to PyTorch on this machine: use --device cpu")
-        return device
-
-    @cached_property
     def _given_weights(self) -> dict[str, str]:
         """Extractor to file or name, from "NAME=FILE" and "FILE"."""
         names = self.options.names
@@ -263,3 +250,16 @@ def parse_options(texts: list[str]) -> dict[str, Option]:
             raise UsageError(f"the option {key} is given twice")
         options[key] = value
     return options
+
+
+def _available_device(device: str) -> str:
+    """The device of the video networks; audio networks are small and always run on the CPU."""
+    import torch
+
+    if device not in DEVICES:
+        raise UsageError(f"unknown device '{device}': choose from {', '.join(DEVICES)}")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise MissingDependencyError("no CUDA device is available to PyTorch on this machine: use --device cpu")
+    return device
