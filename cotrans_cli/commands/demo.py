@@ -35,7 +35,7 @@ def demo(
 ) -> int:
     """Play a short clip (clock, rain, helicopter, sea) and show what the built-in model hears, live."""
     clip = Path(str(files("weights"))) / "demo" / "demo.ogg"
-    note(f"Playing {clip}: 24 seconds of synthesised clock ticks, rain, helicopter and sea waves.")
+    note(f"Playing {clip.name}, 24 seconds from a synthesiser: a clock, rain, a helicopter, the sea.")
     code = stream([str(clip)], model="sound-events", fast=fast, plain=plain)
     if code == 0:
         note(NEXT)

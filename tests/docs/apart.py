@@ -1,0 +1,53 @@
+"""Shown commands that the tests do not run just as they stand, each with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NOT_HERE = "needs the network or hardware"
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A command that cannot succeed on a machine without network, camera or hours.
+
+    Without `exit_code` it is checked that the line parses; with it, that the command ends so and says `says`.
+    """
+
+    reason: str
+    exit_code: int | None = None
+    says: str = ""
+
+
+APART: dict[str, Apart] = {
+    "make demo": Apart("sets up an environment"),
+    "make test": Apart("sets up an environment and runs this very test"),
+    "cotrans extract videos/ --out features/ --features resnet50+resnet50-flow+vggish --output penultimate --fps 5": (
+        Apart("weights that have to be downloaded", 6, "cotrans weights get")
+    ),
+    "cotrans extract videos/ --out features/ --features resnet50 --weights tsn-resnet50-activitynet": Apart(
+        "weights that have to be downloaded", 6, "cotrans weights get tsn-resnet50-activitynet"
+    ),
+    "cotrans weights get mobilenet_v2-imagenet": Apart("a download"),
+    "cotrans weights add vggish-audioset FILE": Apart("the real file, which has to be downloaded", 3, "vggish"),
+    "cotrans train --dataset gtzan --root GTZAN/ --features vggish --finetune-extractor --validation 0.18": Apart(
+        "weights that have to be downloaded", 6, "cotrans weights get vggish-audioset"
+    ),
+    "torchrun --nproc-per-node 4 -m cotrans_cli train --dataset thumos14 --root THUMOS14/ --model cooadtr-b2": Apart(
+        "four processes at full size; tests/training runs two at a small one"
+    ),
+    "python benchmarks/chunk_training.py --threads 1": Apart("measures for minutes"),
+}
+
+SMALL = "-s model.width=16 -s model.heads=2 -s model.feed_forward=16"
+# What the test appends, so that a shown training run takes seconds: the model is smaller or the epochs are fewer.
+SHORTENED: dict[str, str] = {
+    "cotrans train --dataset gtzan --root GTZAN/ --features musicnn --model cotrans-b1 --split fault-filtered": (
+        "--epochs 1"
+    ),
+    "cotrans train --dataset gtzan --root GTZAN/ --features musicnn --model cotrans-b1 --encoding cyclic"
+    " --positions 120": "--epochs 1",
+    "cotrans train --dataset thumos14 --root THUMOS14/ --model oadtr-b2 --class-token 2 --validate-on test": (
+        f"--epochs 1 {SMALL}"
+    ),
+}

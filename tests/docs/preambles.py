@@ -1,0 +1,11 @@
+"""What the Python of a page takes for granted."""
+
+PREAMBLES: dict[str, str] = {
+    "docs/flops.md": """
+import torch
+from pipelines.model import ContinualTransformer
+from pipelines.model.presets import preset
+model = ContinualTransformer(preset("cotrans-b1")).eval()
+window, token, state = torch.randn(1, 120, 128), torch.randn(1, 128), model.initial_state(1)
+""",
+}

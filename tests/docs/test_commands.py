@@ -1,0 +1,93 @@
+"""Every command and every piece of Python that README.md and docs/ show is run, in a folder with small stand-ins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cotrans_cli.main import run
+from tests.docs.apart import APART, SHORTENED
+from tests.docs.command_line import parse_arguments
+from tests.docs.pages import PAGES, ROOT, Shown, commands, page_name, python_blocks
+from tests.docs.preambles import PREAMBLES
+from tests.docs.stand_ins import build
+
+
+@pytest.fixture(scope="session")
+def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("stand-ins"))
+
+
+@pytest.fixture
+def scratch(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh copy of the stand-ins as the working folder, with no settings of this machine's user."""
+    folder = tmp_path / "scratch"
+    shutil.copytree(stand_ins, folder, symlinks=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("COTRANS_DATA", raising=False)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_commands_of(page: Path, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In the order of the page, in one folder: what a command writes, the next may read."""
+    failures = []
+    for shown in commands(page):
+        apart = APART.get(shown.text)
+        if apart is not None and apart.exit_code is None:
+            parse(shown)
+            continue
+        code = execute(shown)
+        output = "".join(capfd.readouterr())
+        if code != (apart.exit_code if apart else 0) or (apart and apart.says not in output):
+            failures.append(f"{shown.where}: {shown.text}\n  exit code {code}\n{output[-2000:]}")
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=page_name)
+def test_python_of(page: Path, scratch: Path) -> None:
+    """The blocks of a page are one program; the preamble stands for what the page speaks of."""
+    names: dict[str, Any] = {}
+    exec(PREAMBLES.get(page_name(page), ""), names)
+    for shown in python_blocks(page):
+        code = compile("\n" * (shown.line - 1) + shown.text, str(page), "exec")
+        exec(code, names)
+
+
+def test_no_stale_entries() -> None:
+    """Commands that are treated apart are all still shown somewhere."""
+    shown = {command.text for page in PAGES for command in commands(page)}
+    assert set(APART) | set(SHORTENED) <= shown, sorted((set(APART) | set(SHORTENED)) - shown)
+    assert set(PREAMBLES) <= {page_name(page) for page in PAGES if python_blocks(page)}
+
+
+def execute(shown: Shown) -> int:
+    """Run the line and return its exit code: in this process where it is a plain `cotrans` command."""
+    text = f"{shown.text} {SHORTENED.get(shown.text, '')}".strip()
+    if shown.needs_shell or not text.startswith("cotrans "):
+        return subprocess.run(["bash", "-c", f"set -o pipefail; {text}"], timeout=120).returncode
+    return run(Shown(shown.page, shown.line, text).words[1:])
+
+
+def parse(shown: Shown) -> None:
+    """Fail where the line names a command, an option, a target or a script that does not exist."""
+    words = shown.words
+    if words[0] == "make":
+        targets = (ROOT / "Makefile").read_text()
+        assert all(f"\n{target}:" in targets for target in words[1:]), shown
+    elif words[0] == "python":
+        assert (ROOT / words[1]).is_file(), shown
+    elif words[0] == "torchrun":
+        parse_arguments(words[words.index("cotrans_cli") + 1 :])
+    else:
+        assert words[0] == "cotrans", f"{shown.where}: how is '{shown.text}' to be checked?"
+        parse_arguments(words[1:])
