@@ -33,9 +33,9 @@ def demo(
     fast: Annotated[bool, typer.Option("--fast", help="Do not wait for real time.")] = False,
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of the live view.")] = False,
 ) -> int:
-    """Play a short clip (clock, rain, helicopter, sea) and show what the built-in model hears, live."""
+    """Play a short clip (clock, rain, helicopter) and show what the built-in model hears, live."""
     clip = Path(str(files("weights"))) / "demo" / "demo.ogg"
-    note(f"Playing {clip.name}, 24 seconds from a synthesiser: a clock, rain, a helicopter, the sea.")
+    note(f"Playing {clip.name}, 21 seconds from a synthesiser: a clock, rain, a helicopter.")
     code = stream([str(clip)], model="sound-events", fast=fast, plain=plain)
     if code == 0:
         note(NEXT)

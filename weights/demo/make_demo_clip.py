@@ -1,8 +1,8 @@
-"""Makes demo.ogg, the clip that `cotrans demo` streams: four sounds synthesised from random numbers and sines.
+"""Makes demo.ogg, the clip that `cotrans demo` streams: three sounds synthesised from random numbers and sines.
 
     python weights/demo/make_demo_clip.py [OUT.ogg]
 
-Clock ticks, rain, a helicopter and sea waves, a few seconds each with short fades. Nothing in it was recorded, so
+Clock ticks, rain and a helicopter, a few seconds each with short fades. Nothing in it was recorded, so
 nobody holds rights in it, and a seed makes it the same every time.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 RATE = 22_050  # Hz
-SECONDS = 6.0  # of each sound
+SECONDS = 7.0  # of each sound
 FADE = 0.15  # seconds
 
 Samples = NDArray[np.float64]
@@ -60,18 +60,12 @@ def helicopter(random: np.random.Generator, time: Samples) -> Samples:
     return 0.9 * slap * low + 0.35 * slap * mid + 0.15 * low
 
 
-def sea_waves(random: np.random.Generator, time: Samples) -> Samples:
-    """Surf that swells and falls back every three seconds."""
-    swell = (0.5 - 0.5 * np.cos(2 * np.pi * time / 3.0)) ** 1.5
-    return 0.6 * coloured_noise(random, len(time), 1.1) * (0.15 + 0.85 * swell)
-
-
 def demo_clip() -> Samples:
     """All sounds one after the other: (samples,)."""
     time = np.arange(int(SECONDS * RATE)) / RATE
     fade = np.clip(np.minimum(time, time[::-1]) / FADE, 0, 1)
     random = np.random.default_rng(7)
-    sounds: list[Callable[[np.random.Generator, Samples], Samples]] = [clock_ticks, rain, helicopter, sea_waves]
+    sounds: list[Callable[[np.random.Generator, Samples], Samples]] = [clock_ticks, rain, helicopter]
     return np.concatenate([fade * sound(random, time) for sound in sounds])
 
 
