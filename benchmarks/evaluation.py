@@ -26,6 +26,7 @@ from pipelines.model.presets import preset
 
 SIZES = {"audio-b1": preset("cotrans-b1", feed_forward=384), "oad-b1": preset("cooadtr-b1")}
 ROWS = {"stream": 1500, "chunk": 12_000, "window": 120}
+ROUNDS = 3  # of each mode; the fastest counts, since other programs only ever slow one down
 VIDEOS, FRAMES = 413, 428_585
 
 
@@ -60,8 +61,8 @@ def _modes(model: ContinualTransformer) -> dict[str, float]:
     modes: tuple[Mode, ...] = ("stream", "chunk", "window")
     for mode in modes:
         run_model(model, [Recording.of("warm-up", rows[:200])], mode)
-        run = run_model(model, [Recording.of("recording", rows[: ROWS[mode]])], mode)
-        speed = speed_of(run)
+        runs = [run_model(model, [Recording.of("recording", rows[: ROWS[mode]])], mode) for _ in range(ROUNDS)]
+        speed = speed_of(min(runs, key=lambda run: run.seconds))
         rates[mode] = speed.frames_per_second
         result[f"{mode}_frames_per_second"] = speed.frames_per_second
         if speed.step_us_median is not None and speed.step_us_p95 is not None:

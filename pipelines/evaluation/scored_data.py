@@ -142,8 +142,12 @@ def _completed(request: DataRequest, record: Mapping[str, Any]) -> DataRequest:
     if dividing_options(request.options):
         recorded = {key: value for key, value in recorded.items() if key not in DIVIDING}
     features = request.features
+    trained_on = record.get("features", {})
     if features.directory is not None and features.hop is None and recorded:
-        features = replace(features, hop=record.get("features", {}).get("hop"))
+        features = replace(features, hop=trained_on.get("hop"))
+    cache = trained_on.get("cache")
+    if features.cache is None and cache and Path(str(cache)).is_dir():
+        features = replace(features, cache=str(cache))  # what training extracted is not extracted again
     return replace(request, options={**recorded, **request.options}, features=features)
 
 
