@@ -50,7 +50,7 @@ def cyclic_table(positions: int, width: int) -> Tensor:
     three columns at a time; the upper half of the columns is shifted in phase. Neighbouring rows are averaged,
     and every column is centred.
     """
-    half = width // 2
+    half = max(1, width // 2)
     periods = np.linspace(positions ** (1 / half), positions, half, dtype=int)
     index = np.arange(width)
     middle = index // 3 * 3 + 1

@@ -157,9 +157,10 @@ def _recomputed(bad: Tensor, rows: Rows, queries: Tensor, keys: Tensor, values: 
         values[batch, head],
         None if mask is None else mask[batch, 0],
     )
-    return tuple(  # type: ignore[return-value]
+    sums, reference, error = (
         ring.index_put((batch, head, slot), row.squeeze(1)) for ring, row in zip(rows, anew, strict=True)
     )
+    return sums, reference, error
 
 
 def _keep(ring: Tensor, new: Tensor, cursor: Cursor) -> None:

@@ -57,10 +57,10 @@ class LockstepCursor:
         start = (self.window - self.head) % self.window
         return table.narrow(-2, start, self.count).unsqueeze(0)
 
-    def row(self, rows: Tensor, lag: int, lead: int = 0) -> Tensor:
+    def row(self, rows: Tensor, lag: int) -> Tensor:
         """The row (B, 1, d) of the token `lag` steps ago (the oldest, if there is none so old)."""
         slot = max(self.position - lag, 0) % self.window
-        return rows.narrow(1, lead + slot, 1)
+        return rows.narrow(1, slot, 1)
 
     def recent(self, ring: Tensor, value: Tensor) -> Tensor:
         """Write `value` (B, d) into a ring of the last lag + 1 tokens and return the oldest of them (B, d)."""
@@ -120,8 +120,8 @@ class RowCursor:
             return table[index]  # (B, n, w)
         return table[:, index].transpose(0, 1)  # (B, h, n, w)
 
-    def row(self, rows: Tensor, lag: int, lead: int = 0) -> Tensor:
-        slot = torch.clamp(self.position - lag, min=0) % self.window + lead
+    def row(self, rows: Tensor, lag: int) -> Tensor:
+        slot = torch.clamp(self.position - lag, min=0) % self.window
         return rows[self.rows, slot].unsqueeze(1)
 
     def recent(self, ring: Tensor, value: Tensor) -> Tensor:

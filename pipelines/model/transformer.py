@@ -88,11 +88,15 @@ class ContinualTransformer(nn.Module):
     def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
         """T tokens (B, T, input_width) in, logits (B, T, classes) out: the same as T steps. `state` stays as it is."""
         self._check(tokens, state, None)
+        if not tokens.shape[1]:
+            return tokens.new_zeros(tokens.shape[0], 0, self.config.classes), state
         if self.decoder is not None:
             state = state.clone()
             logits = []
+            # What autograd has saved of one step must not be overwritten by the next.
+            advance = self.step if torch.is_grad_enabled() else self.step_
             for token in tokens.unbind(1):
-                one, state = self.step_(token, state)
+                one, state = advance(token, state)
                 logits.append(one)
             return torch.stack(logits, dim=1), state
         rows, state = self.encoder.steps(self._project(tokens), state)

@@ -15,6 +15,7 @@ from torch import Tensor
 from pipelines.model import ContinualTransformer
 from tests.model.small import POSITIONAL, run_steps, small_model, stream
 
+DECODER = {"decoder_blocks": 1, "decoder_queries": 2, "decoder_heads": 2, "decoder_feed_forward": 8}
 KINDS: dict[str, dict[str, Any]] = {
     "one block": {"blocks": 1},
     "one block, cyclic": {"blocks": 1, "encoding": "cyclic"},
@@ -23,6 +24,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "one block, static": {"blocks": 1, "positional": "static", "norm": "pre"},
     "two blocks": {"blocks": 2},
     "three blocks, class token at 2": {"blocks": 3, "class_token_block": 2},
+    "decoder": {"blocks": 1, "positional": "static", **DECODER},
     "deep": {"blocks": 3, "stacking": "deep"},
     "deep, lag": {"blocks": 2, "stacking": "deep", "lag": 3, "norm": "pre"},
     "deep, class token": {"blocks": 2, "stacking": "deep", "class_token_block": 2},
@@ -42,14 +44,25 @@ def test_any_partition(kind: str, cuts: list[int], batch: int) -> None:
     outputs = []
     with torch.no_grad():
         for first, last in itertools.pairwise(edges):
-            if first < last:
-                logits, chunked = model.steps(tokens[:, first:last], chunked)
-                outputs.append(logits)
+            logits, chunked = model.steps(tokens[:, first:last], chunked)
+            outputs.append(logits)
         for token in tokens.unbind(1):
             _, stepped = model.step(token, stepped)
     torch.testing.assert_close(torch.cat(outputs, dim=1), run_steps(model, tokens), rtol=1e-10, atol=1e-10)
     for mine, theirs in zip(chunked.tensors(), stepped.tensors(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_gradients_of_a_decoder_through_steps() -> None:
+    model = small_model(torch.float64, blocks=1, positional="static", **DECODER)
+    tokens = stream(1, 12, torch.float64)
+    logits, _ = model.steps(tokens, model.initial_state())
+    logits[:, -1].sum().backward()
+    chunked = [parameter.grad for parameter in model.parameters()]
+    model.zero_grad()
+    model(tokens[:, -model.config.window :]).sum().backward()
+    for mine, parameter in zip(chunked, model.parameters(), strict=True):
+        torch.testing.assert_close(mine, parameter.grad, rtol=1e-9, atol=1e-11)
 
 
 def test_a_long_chunk_is_done_in_parts() -> None:
