@@ -155,7 +155,7 @@ def check_shapes(wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tupl
     problems = [f"{name} is missing" for name in wanted if name not in found]
     problems += [f"{name} is not part of the model" for name in found if name not in wanted]
     problems += [
-        f"{name} is {_shape(found[name])} instead of {_shape(shape)}"
+        f"{name} is {shape_text(found[name])} instead of {shape_text(shape)}"
         for name, shape in wanted.items()
         if name in found and found[name] != shape
     ]
@@ -185,7 +185,8 @@ def one_line(text: str, limit: int = 300) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
-def _shape(shape: Sequence[int]) -> str:
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape in a message: 3×4."""
     return "×".join(map(str, shape)) or "a single number"
 
 

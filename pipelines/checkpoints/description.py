@@ -68,7 +68,7 @@ def _checkpoint(path: Path) -> Description:
     header = read_header(path)
     build_model(header, path)  # refuses tensors that are not those of the configuration
     config = header.config
-    parameters = sum(_count(shape) for shape in header.shapes.values())
+    parameters = sum(map(math.prod, header.shapes.values()))
     summary = (
         f"continual transformer, {config.blocks} block{'s' * (config.blocks > 1)} ({config.stacking}), window "
         f"{config.window}, width {config.width}, {config.input_width} inputs, {config.classes} classes"
@@ -87,7 +87,10 @@ def _checkpoint(path: Path) -> Description:
 
 
 def _other_model(path: Path, source: SourceFile) -> Description:
-    library = recognised_as(source)
+    try:
+        library, needs = recognised_as(source), None
+    except UsageError as error:  # several encoders: which one is for `convert` to be told
+        library, needs = "several encoders", str(error)
     numbers = sum(value.numel() for value in source.weights.values())
     details: dict[str, Any] = {
         "library": library,
@@ -96,7 +99,7 @@ def _other_model(path: Path, source: SourceFile) -> Description:
         "beside": list(source.beside),
         "arguments": {str(key): value for key, value in source.arguments.items() if _plain(value)},
         "config": None,
-        "needs": None,
+        "needs": needs,
     }
     if library is None:
         summary = f"weights of a model that `cotrans convert` does not know: {len(source.weights)} tensors"
@@ -179,7 +182,3 @@ def _metadata(path: Path) -> dict[str, str]:
 def _plain(value: object) -> bool:
     """Whether a value can stand in JSON as it is."""
     return isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    return math.prod(shape)

@@ -21,6 +21,7 @@ from pipelines.model.config import Encoding, ModelConfig
 from pipelines.model.positional import cyclic_table
 from pipelines.model.torch_encoder import LAYER_KEYS
 
+LARGEST_TABLE = 2**26  # numbers: a table that is computed, so no tensor in the file bounds it
 _SIZES = ("layers.0.self_attn.in_proj_weight", "layers.0.linear1.weight")
 
 
@@ -137,8 +138,10 @@ def _positions(
     # The library's first form does not save its fixed encoding.
     if hints.encoding != "cyclic" and "num_embeddings" not in arguments:
         raise UsageError("the file has no positions; CoOadTR does not save its fixed ones: add --encoding cyclic")
-    count = arguments.get("num_embeddings", position_entries(hints.positions, window))
-    return cyclic_table(int(count), width), "cyclic"
+    stated = arguments.get("num_embeddings", position_entries(hints.positions, window))
+    if not isinstance(stated, int) or not window <= stated <= LARGEST_TABLE // width:
+        raise CheckpointError(f"the file says num_embeddings {stated!r}: a window of {window} needs as many positions")
+    return cyclic_table(stated, width), "cyclic"
 
 
 def _notes(found: FoundEncoder, around: Surroundings, hints: Hints) -> list[str]:

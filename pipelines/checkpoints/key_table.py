@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pipelines.checkpoints.checkpoint import listed
+from pipelines.checkpoints.checkpoint import listed, shape_text
 from pipelines.errors import CheckpointError
 
 
@@ -36,7 +36,7 @@ def rename(
     problems = [f"{key} is missing" for key in table if key not in source]
     problems += [f"{key} is not known" for key in source if key not in table and key not in dropped]
     problems += [
-        f"{key} is {_text(source[key].shape)} instead of {_text(shapes[ours])}"
+        f"{key} is {shape_text(source[key].shape)} instead of {shape_text(shapes[ours])}"
         for key, ours in table.items()
         if key in source and _squeezed(source[key].shape) != _squeezed(shapes[ours])
     ]
@@ -57,7 +57,3 @@ def expand(rows: Mapping[str, str], blocks: int) -> dict[str, str]:
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
-
-
-def _text(shape: tuple[int, ...]) -> str:
-    return "×".join(map(str, shape)) or "a single number"

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from pipelines.checkpoints.checkpoint import empty_model
+from pipelines.checkpoints.checkpoint import empty_model, shape_text
 from pipelines.checkpoints.imported import Hints, Imported, agreed
 from pipelines.checkpoints.key_table import expand, rename
 from pipelines.checkpoints.oadtr_reference import OadtrReference
@@ -20,6 +20,8 @@ from pipelines.model.config import ModelConfig
 
 TABLE = "position_encoding.pe.weight"
 HEAD = "mlp_head.weight"
+DECODER_QUERIES = "decoder_cls_token"
+DECODER_HIDDEN = "decoder.layers.0.conv1.weight"
 
 MODEL = {
     "linear_encoding.weight": "input_projection.weight",
@@ -47,7 +49,7 @@ IN_BIAS = {"encoder.net.{twice}.fn.fn.qkv.bias": "encoder.blocks.{block}.in_proj
 OUT_BIAS = {"encoder.net.{twice}.fn.fn.proj.bias": "encoder.blocks.{block}.out_projection.bias"}
 _KINDS = ("weight", "bias")
 DECODER = {
-    "decoder_cls_token": "decoder.queries",
+    DECODER_QUERIES: "decoder.queries",
     "decoder.norm.weight": "decoder.norm.weight",
     "decoder.norm.bias": "decoder.norm.bias",
     "classifier.weight": "decoder.classifier.weight",
@@ -116,9 +118,9 @@ def read(source: SourceFile, hints: Hints) -> Imported:
         positions=rows,
         class_token_block=token_block,
         decoder_blocks=decoder_blocks,
-        decoder_queries=weights["decoder_cls_token"].shape[1] if decoder_blocks else 0,
+        decoder_queries=weights[DECODER_QUERIES].shape[1] if decoder_blocks else 0,
         decoder_heads=_decoder_heads(arguments, hints) if decoder_blocks else 0,
-        decoder_feed_forward=weights["decoder.layers.0.conv1.weight"].shape[0] if decoder_blocks else 0,
+        decoder_feed_forward=weights[DECODER_HIDDEN].shape[0] if decoder_blocks else 0,
     )
     table = _table(config, token_key)
     shapes = {name: tuple(value.shape) for name, value in empty_model(config).state_dict().items()}
@@ -153,9 +155,11 @@ def _check_known(weights: Mapping[str, Tensor], source: SourceFile) -> None:
     missing = [key for key in needed if key not in weights]
     if missing:
         raise CheckpointError(f"{source.path} looks like an OadTR, but lacks {', '.join(missing)}")
-    flat = [key for key in needed if not weights[key].dim() or not weights[key].numel()]
-    if flat or weights["linear_encoding.weight"].dim() != 2 or weights[HEAD].dim() != 2:
-        raise CheckpointError(f"{source.path} looks like an OadTR, but its weights have other shapes")
+    sized = {"linear_encoding.weight": 2, HEAD: 2, DECODER_QUERIES: 3, DECODER_HIDDEN: 1}  # dimensions, at least
+    for key in (*needed, *sized):
+        if key in weights and (weights[key].dim() < sized.get(key, 1) or not weights[key].numel()):
+            found = shape_text(weights[key].shape)
+            raise CheckpointError(f"{source.path} looks like an OadTR, but its {key} is {found}")
     patch = source.arguments.get("patch_dim", 1)
     if patch != 1:
         raise CheckpointError(f"{source.path} has patches of {patch} frames (patch_dim); only 1 can be streamed")
@@ -204,7 +208,7 @@ def _decoder_blocks(weights: Mapping[str, Tensor], width: int) -> int:
     if weights[HEAD].shape[1] != 2 * width:
         return 0
     blocks = sum(key.startswith("decoder.layers.") and key.endswith(".conv1.weight") for key in weights)
-    if not blocks or "decoder_cls_token" not in weights or "decoder.layers.0.conv1.weight" not in weights:
+    if not blocks or DECODER_QUERIES not in weights or DECODER_HIDDEN not in weights:
         raise CheckpointError(f"{HEAD} reads a decoder ({2 * width} numbers), but the file has none")
     return blocks
 
@@ -233,7 +237,7 @@ def _dropped(weights: Mapping[str, Tensor], table: Mapping[str, str]) -> dict[st
     for key in ("cls_token", "encoder.cls_token"):
         if key not in table:
             dropped[key] = "the model runs without it"
-    if "decoder_cls_token" not in table:
+    if DECODER_QUERIES not in table:
         decoder = [key for key in weights if key in DECODER or key.startswith("decoder.")]
         dropped.update(dict.fromkeys(decoder, "belongs to a decoder, which this model does not have or use"))
     return dropped
@@ -246,9 +250,10 @@ def _dropout(arguments: Mapping[str, Any]) -> float:
 
 def _class_names(arguments: Mapping[str, Any], classes: int) -> tuple[str, ...] | None:
     names = arguments.get("class_index")
-    if not isinstance(names, (list, tuple)) or len(names) != classes or len(set(names)) < classes:
+    if not isinstance(names, (list, tuple)):
         return None
-    return tuple(map(str, names))
+    found = tuple(map(str, names))
+    return found if len(found) == classes == len(set(found)) else None
 
 
 def _kind(config: ModelConfig) -> str:

@@ -156,6 +156,8 @@ def test_class_names_of_the_training_script(tmp_path: Path) -> None:
     names = ["Background", "A", "B", "C", "Ambiguous"]
     path = saved(tmp_path / "m.pth", oadtr_weights(1), **ARGUMENTS, class_index=names)
     assert open_checkpoint(path, Hints(class_token=True)).class_names == tuple(names)
+    saved(path, oadtr_weights(1), **ARGUMENTS, class_index=[["Background"], ["A"], ["A"], [], 1])  # names nothing
+    assert open_checkpoint(path, Hints(class_token=True)).class_names[0] == "class 0"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,8 @@ def test_class_names_of_the_training_script(tmp_path: Path) -> None:
         ({"cls_token": torch.full((1, 1, 16), torch.inf)}, "NaN or infinity in its weights: cls_token"),
         ({"position_encoding.pe": torch.zeros(5000, 1, 16)}, "'fixed' positions"),
         ({"mlp_head.weight": torch.zeros(5, 32)}, "reads a decoder"),
-        ({"linear_encoding.weight": torch.zeros(16)}, "other shapes"),
+        ({"linear_encoding.weight": torch.zeros(16)}, "linear_encoding.weight is 16"),
+        ({"decoder_cls_token": torch.tensor(1.0)}, "decoder_cls_token is a single number"),
     ],
 )
 def test_damaged_weights(tmp_path: Path, change: dict[str, Tensor | None], message: str) -> None:

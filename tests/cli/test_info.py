@@ -70,6 +70,13 @@ def test_unknown_weights(tmp_path: Path, capsys: Output) -> None:
     assert "does not know" in str(value["summary"]) and value["tensors"] == {"a.weight": [2, 3]}
 
 
+def test_several_encoders(tmp_path: Path, capsys: Output) -> None:
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16).state_dict()
+    both = {f"{name}.layers.0.{key}": value for name in ("audio", "video") for key, value in layer.items()}
+    torch.save(both, tmp_path / "w.pt")
+    assert "choose one with --prefix (audio., video.)" in str(told(tmp_path / "w.pt", capsys)["needs"])
+
+
 def test_features(tmp_path: Path, capsys: Output) -> None:
     np.save(tmp_path / "f.npy", np.zeros((7, 5), dtype=np.float32))
     value = told(tmp_path / "f.npy", capsys)
