@@ -1,12 +1,27 @@
-"""Writing files so that a killed run leaves no half file."""
+"""Writing files so that a killed run leaves no half file, and telling one file from another."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# No space, no quota, file too large: whatever the system calls a disk that takes no more.
+FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+BLOCK = 1 << 20  # bytes read at a time
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a file in hex digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 @contextmanager

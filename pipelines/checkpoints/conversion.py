@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pipelines import __version__
 from pipelines.checkpoints.adaptation import drop_decoder, recycle
-from pipelines.checkpoints.checkpoint import default_class_names, save_checkpoint
+from pipelines.checkpoints.checkpoint import default_class_names, save_checkpoint, shape_text
 from pipelines.checkpoints.imported import Hints, Imported, position_entries
 from pipelines.checkpoints.opening import OpenedSource, open_source
 from pipelines.checkpoints.own_import import filled_model
 from pipelines.checkpoints.proof import LIMIT, Progress, Proof, prove, random_stream
 from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.features.npy_reader import read_npy
+from pipelines.files import file_sha256
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
 
@@ -185,18 +187,13 @@ def _proven(
 
 def _own_features(path: Path, model: ContinualTransformer) -> Tensor:
     """Features of the user's (T, input_width), from a .npy file."""
-    import numpy as np
-
     try:
-        array = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise InputError(f"--verify: there is no file {path}") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"--verify: {path} is not a .npy file of numbers ({error})") from error
+        array = read_npy(path)
+    except InputError as error:
+        raise InputError(f"--verify: {error}") from error
     width = model.config.input_width
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] != width or not array.shape[0]:
-        shape = "×".join(map(str, getattr(array, "shape", ()))) or "something else"
-        raise InputError(f"--verify: {path} is {shape}; the model takes rows of {width} numbers")
+    if array.ndim != 2 or array.shape[1] != width or not array.shape[0]:
+        raise InputError(f"--verify: {path} is {shape_text(array.shape)}; the model takes rows of {width} numbers")
     if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
         raise InputError(f"--verify: {path} has values that are not finite numbers")
     return torch.from_numpy(array.astype(np.float64)).to(model.classifier.weight.dtype)
@@ -230,13 +227,9 @@ def _advice(options: ConversionOptions, opened: OpenedSource, names: tuple[str, 
 
 
 def _provenance(path: Path, options: ConversionOptions, imported: Imported, proof: Proof) -> dict[str, Any]:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
     return {
         "source": path.name,
-        "sha256": digest.hexdigest(),
+        "sha256": file_sha256(path),
         "kind": imported.kind,
         "mode": options.mode,
         "decoder_dropped": options.drop_decoder,

@@ -25,6 +25,7 @@ from pipelines.datasets.pickle_cache import PickleFile, cached_arrays
 from pipelines.errors import InputError, UsageError
 from pipelines.features.feature_files import FORMAT, read_manifest
 from pipelines.features.layout import modality
+from pipelines.features.npy_reader import read_npy
 from pipelines.features.spec import FeatureSpec
 
 PARTS = ("rgb", "flow", "audio")
@@ -238,5 +239,7 @@ def _ordered(there: Iterable[str], parts: Sequence[str] | None, where: Path) -> 
 def _hop_from_times(path: Path | None) -> float | None:
     if path is None:
         return None
-    times = np.load(path, allow_pickle=False)
+    times = read_npy(path)
+    if times.ndim != 1 or times.dtype.kind not in "fiu":
+        raise InputError(f"{path}: times must be numbers of shape (rows,), not {times.dtype} of shape {times.shape}")
     return float(np.median(np.diff(times))) / 1000 if len(times) > 1 else None

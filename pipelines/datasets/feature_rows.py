@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipelines.datasets.dataset import TRIM
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError
+from pipelines.features.npy_reader import read_npy
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,8 @@ def open_rows(item: Item, trim: int = TRIM) -> FeatureRows:
 
 def open_array(path: Path) -> NDArray[Any]:
     """A .npy file (rows, width) of floats, memory-mapped."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: not a readable .npy file of features ({error})") from error
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind != "f" or 0 in array.shape:
-        found = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else "an archive"
+    array = read_npy(path)
+    if array.ndim != 2 or array.dtype.kind != "f" or 0 in array.shape:
+        found = f"{array.dtype} of shape {array.shape}"
         raise InputError(f"{path}: features must be floats of shape (rows, width), not {found}")
     return array

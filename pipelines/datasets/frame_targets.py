@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item, Segment
 from pipelines.errors import InputError
+from pipelines.features.npy_reader import read_npy
 
 ROUNDING = 1e-6  # rows: times are decimal fractions, and 0.3 / 0.2 is not exactly 1.5
 
@@ -82,10 +83,7 @@ def check_lengths(item: Item, rows: int, labels: int, trim: int) -> int:
 
 def _from_file(dataset: Dataset, item: Item, rows: int) -> NDArray[np.float32]:
     assert item.targets is not None
-    try:
-        stored = np.load(item.targets, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{item.targets}: not a readable .npy file of labels ({error})") from error
+    stored = read_npy(item.targets)
     classes = len(dataset.class_names)
     if stored.ndim != 2 or stored.shape[1] != classes:
         raise InputError(f"{item.targets}: labels have shape {stored.shape}, not (frames, {classes})")

@@ -14,6 +14,7 @@ from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
 from pipelines.datasets.media_check import listed
 from pipelines.errors import InputError
+from pipelines.features.npy_reader import read_npy
 
 HOP = 0.25  # seconds between counted frames, where neither features nor options fix it
 
@@ -120,7 +121,7 @@ def _count(dataset: Dataset, item: Item, hop: float | None, widths: dict[tuple[i
         seconds = item.duration if item.duration is not None or not (rows and hop) else rows * hop
         return _Count(seconds, rows, tuple(int(item.label == index) for index in range(len(dataset.class_names))))
     if rows is None and item.targets is not None:
-        rows = len(np.load(item.targets, mmap_mode="r", allow_pickle=False))
+        rows = len(read_npy(item.targets))
     if rows is None and item.duration is not None and hop is not None:
         rows = max(1, int(item.duration / hop))
     if rows is None and item.segments is not None and hop is not None:

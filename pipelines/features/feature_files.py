@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.layout import TargetFiles
+from pipelines.features.npy_reader import read_npy
 from pipelines.features.npy_writer import HEADER, Dtype, NpyWriter
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
@@ -173,33 +174,17 @@ def is_complete(files: TargetFiles, manifest: Manifest) -> bool:
 
 def read_features(path: Path) -> FeatureFile:
     """Read `NAME.npy` of (rows, width), with its times and manifest where cotrans wrote it, or bare."""
-    rows = _map_array(path)
+    rows = read_npy(path)
     if rows.ndim != 2 or rows.dtype.kind != "f":
         raise InputError(f"{path} holds {rows.dtype} of shape {rows.shape}, not rows of floating-point features")
     manifest_path = path.with_suffix(".json")
     if not manifest_path.is_file() or FORMAT not in manifest_path.read_text(encoding="utf-8", errors="replace"):
         return FeatureFile(rows, None, None, None)  # other projects keep JSON files of their own beside features
     manifest = read_manifest(manifest_path)
-    times = np.array(_map_array(path.with_suffix(".times.npy")), dtype=np.float64)
+    times = np.array(read_npy(path.with_suffix(".times.npy")), dtype=np.float64)
     if rows.shape != (manifest.rows, manifest.spec.width) or times.shape != (manifest.rows,):
         raise InputError(
             f"{path} holds {rows.shape} and {times.shape[0]} times, its manifest says "
             f"({manifest.rows}, {manifest.spec.width}): extract it again with --force"
         )
     return FeatureFile(rows, times, manifest.spec, manifest)
-
-
-def _map_array(path: Path) -> NDArray[Any]:
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        # numpy cannot map an array without a single element; such a file is read instead.
-        try:
-            array = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            raise InputError(f"{path} is not a .npy file of plain numbers: {error}") from error
-    except (OSError, EOFError) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path} is an .npz archive; give the .npy files in it")
-    return array

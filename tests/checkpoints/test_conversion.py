@@ -230,7 +230,7 @@ def test_verify_on_own_features(b1: Path, golden_dir: Path, tmp_path: Path) -> N
         (np.zeros((0, 36)), "rows of 36 numbers"),
         (np.full((5, 36), np.nan), "not finite numbers"),
         (np.full((5, 36), "a"), "not finite numbers"),
-        (np.array([{}], dtype=object), "not a .npy file of numbers"),
+        (np.array([{}], dtype=object), "not a .npy file of plain numbers"),
         (None, "there is no file"),
     ],
 )

@@ -107,7 +107,7 @@ def test_labels_of_the_wrong_width_and_damaged_labels(tmp_path: Path) -> None:
     (tmp_path / "bad.npy").write_bytes(b"not numpy")
     with pytest.raises(InputError, match=r"wide\.npy: labels have shape \(5, 4\), not \(frames, 3\)"):
         frame_targets(dataset(), Item("x", "train", targets=tmp_path / "wide.npy"), 5)
-    with pytest.raises(InputError, match=r"bad\.npy: not a readable \.npy file of labels"):
+    with pytest.raises(InputError, match=r"bad\.npy is not a \.npy file of plain numbers"):
         frame_targets(dataset(), Item("x", "train", targets=tmp_path / "bad.npy"), 5)
 
 

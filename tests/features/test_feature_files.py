@@ -219,6 +219,9 @@ def test_files_that_are_not_features_are_one_line(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"x\.npy"):
             read_features(path)
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    (tmp_path / "cut.npy").write_bytes(b"PK\x03\x04 and no archive")
+    with pytest.raises(InputError, match="cannot read"):
+        read_features(tmp_path / "cut.npy")
     with pytest.raises(InputError, match="plain numbers"):
         read_features(path)
     for array in (np.zeros(5), np.zeros((2, 3), np.int64)):
@@ -229,7 +232,7 @@ def test_files_that_are_not_features_are_one_line(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(InputError):
         read_features(path)
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="there is no file absent"):
         read_features(tmp_path / "absent.npy")
     np.savez(tmp_path / "z.npz", ROWS)
     with pytest.raises(InputError, match="npz"):
