@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import http.client
 import os
 import shutil
@@ -16,12 +15,11 @@ from pathlib import Path
 
 from pipelines.errors import MissingDependencyError
 from pipelines.file_lock import file_lock
+from pipelines.files import FULL_DISK, file_sha256
 
 CHUNK = 1 << 20  # bytes per read
 TIMEOUT = 30.0  # seconds without a byte before a connection counts as lost
 ATTEMPTS = 4  # lost connections in a row, without a single new byte, before we give up
-# No space, no quota, file too large: whatever the system calls a disk that takes no more.
-FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 Progress = Callable[[int, int | None], None]  # bytes done, bytes in total where known
 
@@ -36,13 +34,14 @@ class Download:
     size: int | None = None  # bytes, exactly
 
 
-def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file in hex digits."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(CHUNK):
-            digest.update(block)
-    return digest.hexdigest()
+def write_error(target: Path, error: OSError) -> MissingDependencyError:
+    """One line for a file that cannot be kept in the cache."""
+    if error.errno in FULL_DISK:
+        return MissingDependencyError(
+            f"the disk is full: cannot keep {target.name} in {target.parent}; "
+            "make room or set COTRANS_CACHE to another folder"
+        )
+    return MissingDependencyError(f"cannot write {target}: {error.strerror or error}")
 
 
 def download(request: Download, on_progress: Progress | None = None) -> Path:
@@ -63,11 +62,7 @@ def download(request: Download, on_progress: Progress | None = None) -> Path:
     except OSError as error:
         if error.errno in FULL_DISK:
             part.unlink(missing_ok=True)  # a full disk hurts everybody; what was fetched can be fetched again
-            raise MissingDependencyError(
-                f"the disk is full: cannot keep {target.name} in {target.parent}; "
-                "make room or set COTRANS_CACHE to another folder"
-            ) from error
-        raise MissingDependencyError(f"cannot write {target}: {error.strerror or error}") from error
+        raise write_error(target, error) from error
     return target
 
 
@@ -163,6 +158,7 @@ def _mismatch(path: Path, request: Download) -> str | None:
     size = path.stat().st_size if path.exists() else 0
     if request.size is not None and size != request.size:
         return f"{size} bytes instead of {request.size}"
-    if request.sha256 is not None and not file_sha256(path).startswith(request.sha256):
-        return f"its checksum is {file_sha256(path)[: len(request.sha256)]}, not {request.sha256}"
-    return None
+    if request.sha256 is None:
+        return None
+    found = file_sha256(path)[: len(request.sha256)]
+    return None if found == request.sha256 else f"its checksum is {found}, not {request.sha256}"

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
 from pipelines.features.audio.clock import RowClock
 from pipelines.features.clock import FrameChoice
-from pipelines.features.download import file_sha256
 from pipelines.features.extractor import AudioExtractor, Rows, VideoExtractor
 from pipelines.features.spec import Align, ExtractorSpec, Kind, Option
 from pipelines.features.video.preprocessing import IMAGENET_DEVIATION, IMAGENET_MEAN, resize_and_crop
+from pipelines.files import file_sha256
 
 PREFIX = "onnx:"
 USUAL_SIDE = 224  # pixels, where the network takes pictures of any size

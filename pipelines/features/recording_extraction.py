@@ -12,7 +12,6 @@ from typing import Literal, cast
 import numpy as np
 
 from pipelines.errors import CotransError, InputError
-from pipelines.features.download import FULL_DISK
 from pipelines.features.feature_files import (
     Manifest,
     Source,
@@ -31,6 +30,7 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.features.spec_difference import spec_difference
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.file_lock import LockBusyError, file_lock
+from pipelines.files import FULL_DISK
 
 # done: written. skipped: was there. damaged: what could be decoded was written or was there. failed: nothing is
 # there. busy: another run is at it. conflict: features with other settings, or of another file, are there.

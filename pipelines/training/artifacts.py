@@ -34,9 +34,8 @@ import torch
 from pipelines import __version__
 from pipelines.checkpoints.checkpoint import save_checkpoint
 from pipelines.errors import CheckpointError, InputError, UsageError
-from pipelines.features.download import FULL_DISK
 from pipelines.features.spec import FeatureSpec
-from pipelines.files import atomic_write, write_text
+from pipelines.files import FULL_DISK, atomic_write, write_text
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.events import EpochDone
 from pipelines.training.recipe import Recipe

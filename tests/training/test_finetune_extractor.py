@@ -59,11 +59,11 @@ def test_finetuned_features_are_what_stage_two_trains_on(tmp_path: Path, monkeyp
     assert result.train_recordings == 6
     from pipelines.checkpoints.checkpoint import load_checkpoint
     from pipelines.features.audio.musicnn import load_musicnn, shipped_weights
-    from pipelines.features.audio.weights import file_checksum
+    from pipelines.files import file_sha256
 
     weights = tmp_path / "run" / "extractor.safetensors"
     part = load_checkpoint(tmp_path / "run" / "best.safetensors").features.parts[0]
-    assert part.weights == file_checksum(weights)
+    assert part.weights == file_sha256(weights)
     changed = load_musicnn(weights).convolutions[0].weight - load_musicnn(shipped_weights("msd")).convolutions[0].weight
     assert 0 < changed.detach().abs().max().item() < 0.05
 

@@ -24,10 +24,11 @@ from pipelines.features.audio.musicnn_network import (
     without_dead_channels,
 )
 from pipelines.features.audio.musicnn_overlap import GRID, Blocks, pooled_windows
-from pipelines.features.audio.weights import RANDOM, file_checksum, load_strictly, randomise, read_state
+from pipelines.features.audio.weights import RANDOM, load_strictly, randomise, read_state
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec
+from pipelines.files import file_sha256
 
 # Trained on the Million Song Dataset and on MagnaTagATune.
 SHIPPED = {"msd": "musicnn_msd_vgg.safetensors", "mtt": "musicnn_mtt_vgg.safetensors"}
@@ -87,7 +88,7 @@ def build_musicnn(
     else:
         paths = [weights_path or shipped_weights(name) for name in names]
         networks = [without_dead_channels(load_musicnn(path)) for path in paths]
-        checksum = "+".join(file_checksum(path) for path in paths)
+        checksum = "+".join(file_sha256(path) for path in paths)
     front_end = musicnn_front_end()
     window = (FRAMES - 1) * front_end.frame_hop + front_end.frame_length  # samples
     spec = ExtractorSpec(

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.audio.musicnn_network import LAYERS, MusicnnVgg
-from pipelines.features.audio.weights import file_checksum, load_strictly
+from pipelines.features.audio.weights import load_strictly
 from pipelines.features.tensorflow_checkpoint import TensorflowCheckpoint
-from pipelines.files import atomic_write
+from pipelines.files import atomic_write, file_sha256
 
 # Checkpoint in the wheel, list of its tags in configuration.py, and the file that it becomes.
 NETWORKS = {
@@ -79,7 +79,7 @@ def convert_wheel(wheel: Path, folder: Path) -> list[Path]:
         description = {
             "network": f"musicnn-{name}-vgg",
             "tags": _labels(members["musicnn/configuration.py"], labels),
-            "source": f"musicnn 0.1.0 (PyPI), {prefix} of {wheel.name}, sha256 {file_checksum(wheel)}",
+            "source": f"musicnn 0.1.0 (PyPI), {prefix} of {wheel.name}, sha256 {file_sha256(wheel)}",
             "licence": COPYRIGHT,
         }
         with atomic_write(folder / file) as temporary:

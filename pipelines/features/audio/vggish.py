@@ -18,11 +18,12 @@ from pipelines.errors import CheckpointError, ConfigurationError, MissingDepende
 from pipelines.features.audio.clock import RowClock
 from pipelines.features.audio.mel import vggish_front_end
 from pipelines.features.audio.vggish_network import EMBEDDING, FRAMES, PENULTIMATE, PcaParameters, Vggish
-from pipelines.features.audio.weights import RANDOM, file_checksum, load_strictly, randomise, read_state
+from pipelines.features.audio.weights import RANDOM, load_strictly, randomise, read_state
 from pipelines.features.audio.windowed import WindowedExtractor, of_windows
 from pipelines.features.audio.winograd import WinogradBlock
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec, Option
+from pipelines.files import file_sha256
 
 WINDOW_SECONDS = 1.0
 FIRST_WINOGRAD = 6  # place of the third convolution in `Vggish.features`
@@ -48,7 +49,7 @@ def load_vggish(path: Path) -> Vggish:
 def load_pca(path: Path, expected: str | None = None) -> PcaParameters:
     """Parameters of the post-processing; `expected` is the checksum that the file must have."""
     parameters = PcaParameters.from_state(read_state(path, "the VGGish PCA"), str(path))
-    if expected is not None and file_checksum(path) != expected:
+    if expected is not None and file_sha256(path) != expected:
         raise CheckpointError(f"{path} has not the checksum {expected} of the PCA parameters in the specification")
     return parameters
 
@@ -82,7 +83,7 @@ def build_vggish(
     pca = None
     if postprocess:
         pca = load_pca(Path(pca_parameters), pca_sha256 or None)
-        options |= {"postprocess": True, "pca_sha256": file_checksum(Path(pca_parameters))}
+        options |= {"postprocess": True, "pca_sha256": file_sha256(Path(pca_parameters))}
     if random_weights:
         network = Vggish().to_empty(device="cpu").eval()
         randomise(network)
@@ -93,7 +94,7 @@ def build_vggish(
         )
     else:
         network = load_vggish(weights_path)
-        checksum = file_checksum(weights_path)
+        checksum = file_sha256(weights_path)
     front_end = vggish_front_end()
     window = round(WINDOW_SECONDS * front_end.sample_rate)
     spec = ExtractorSpec("vggish", "audio", WIDTHS[output], WINDOW_SECONDS, options, checksum)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
@@ -19,15 +18,6 @@ from pipelines.errors import CheckpointError, MissingDependencyError
 RANDOM = "random"  # stands in a specification in place of the checksum
 RANDOM_SEED = 0
 RANDOM_DEVIATION = 0.05
-
-
-def file_checksum(path: Path) -> str:
-    """SHA-256 of a file in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def read_state(path: Path, what: str) -> dict[str, Tensor]:

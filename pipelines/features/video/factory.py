@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from pipelines.errors import ConfigurationError, MissingDependencyError, UsageError
 from pipelines.features.clock import FrameChoice
-from pipelines.features.download import file_sha256
 from pipelines.features.extractor import VideoExtractor
 from pipelines.features.spec import ExtractorSpec, Option
 from pipelines.features.video import flow
@@ -24,6 +23,7 @@ from pipelines.features.video.mobilenet import MobileNetV2
 from pipelines.features.video.preprocessing import Preprocessing, preprocess
 from pipelines.features.video.resnet import ResNet50
 from pipelines.features.video.weights import fill_randomly, load_weights
+from pipelines.files import file_sha256
 
 # The preprocessing "auto" is that of the project whose naming the weight file has.
 RGB_OPTIONS: Mapping[str, Option] = {"preprocessing": "auto", "frame": "centre"}
