@@ -39,7 +39,7 @@ def builtin_models() -> list[BuiltinModel]:
 
 
 def find_model(name_or_path: str | Path) -> Path:
-    """The file of a model: a file of that path, or else a built-in model of that name."""
+    """The file of a model: a file of that path, the best of a training run, or a built-in model of that name."""
     path = Path(name_or_path).expanduser()
     if path.is_file():
         return path
@@ -48,7 +48,10 @@ def find_model(name_or_path: str | Path) -> Path:
     if text in names:
         return models_folder() / f"{text}{SUFFIX}"
     if path.is_dir():
-        raise CheckpointError(f"{path} is a folder, not a model")
+        best = path / f"best{SUFFIX}"
+        if best.is_file():
+            return best
+        raise CheckpointError(f"{path} is a folder without a best{SUFFIX}, not a model")
     nearest = difflib.get_close_matches(text.lower().replace("_", "-"), names, n=1)
     hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
     known = f"built in: {', '.join(names)}" if names else "no model is built into this copy of cotrans"

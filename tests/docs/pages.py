@@ -21,6 +21,7 @@ class Shown:
     page: str
     line: int  # from 1
     text: str
+    language: str = "shell"
 
     @property
     def where(self) -> str:
@@ -92,10 +93,14 @@ def commands(path: Path) -> list[Shown]:
     return found
 
 
-def python_blocks(path: Path) -> list[Shown]:
-    return [
-        Shown(block.page, block.line, "\n".join(block.lines)) for block in blocks(path) if block.language == "python"
+def everything(path: Path) -> list[Shown]:
+    """The page's commands and blocks of Python, in order."""
+    programs = [
+        Shown(block.page, block.line, "\n".join(block.lines), "python")
+        for block in blocks(path)
+        if block.language == "python"
     ]
+    return sorted([*commands(path), *programs], key=lambda shown: shown.line)
 
 
 def inline_code(path: Path) -> Iterator[Shown]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from cotrans_cli.main import run
 from tests.docs.apart import APART, SHORTENED
 from tests.docs.command_line import parse_arguments
-from tests.docs.pages import PAGES, ROOT, Shown, commands, page_name, python_blocks
+from tests.docs.pages import PAGES, ROOT, Shown, everything, page_name
 from tests.docs.preambles import PREAMBLES
 from tests.docs.stand_ins import build
 
@@ -29,7 +30,7 @@ def scratch(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     folder = tmp_path / "scratch"
     shutil.copytree(stand_ins, folder, symlinks=True)
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COTRANS_CACHE", str(stand_ins.parent / "cache"))
     monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("COLUMNS", "120")
@@ -37,37 +38,39 @@ def scratch(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_commands_of(page: Path, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """In the order of the page, in one folder: what a command writes, the next may read."""
+@pytest.mark.parametrize("page", [page for page in PAGES if everything(page)], ids=page_name)
+def test_page(page: Path, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In the order of the page, in one folder and one Python: what one piece makes, the next may use."""
     failures = []
-    for shown in commands(page):
+    names: dict[str, Any] = {}
+    exec(PREAMBLES.get(page_name(page), ""), names)
+    for shown in everything(page):
         apart = APART.get(shown.text)
         if apart is not None and apart.exit_code is None:
             parse(shown)
             continue
-        code = execute(shown)
+        code = interpret(shown, names) if shown.language == "python" else execute(shown)
         output = "".join(capfd.readouterr())
         if code != (apart.exit_code if apart else 0) or (apart and apart.says not in output):
             failures.append(f"{shown.where}: {shown.text}\n  exit code {code}\n{output[-2000:]}")
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=page_name)
-def test_python_of(page: Path, scratch: Path) -> None:
-    """The blocks of a page are one program; the preamble stands for what the page speaks of."""
-    names: dict[str, Any] = {}
-    exec(PREAMBLES.get(page_name(page), ""), names)
-    for shown in python_blocks(page):
-        code = compile("\n" * (shown.line - 1) + shown.text, str(page), "exec")
-        exec(code, names)
-
-
 def test_no_stale_entries() -> None:
     """Commands that are treated apart are all still shown somewhere."""
-    shown = {command.text for page in PAGES for command in commands(page)}
+    shown = {command.text for page in PAGES for command in everything(page)}
     assert set(APART) | set(SHORTENED) <= shown, sorted((set(APART) | set(SHORTENED)) - shown)
-    assert set(PREAMBLES) <= {page_name(page) for page in PAGES if python_blocks(page)}
+    assert set(PREAMBLES) <= {page_name(page) for page in PAGES if everything(page)}
+
+
+def interpret(shown: Shown, names: dict[str, Any]) -> int:
+    """Run a block of Python. Line numbers in its traceback are those of the page."""
+    try:
+        exec(compile("\n" * (shown.line - 1) + shown.text, shown.page, "exec"), names)
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 def execute(shown: Shown) -> int:

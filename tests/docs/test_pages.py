@@ -101,7 +101,7 @@ def test_help_fits_eighty_columns(capsys: pytest.CaptureFixture[str], monkeypatc
     assert run(["convert", "--help"]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
-    paragraph = text.split("The file is recognised")[1].split("╭")[0].strip().splitlines()
+    paragraph = text[text.index("The file is recognised") :].split("╭")[0].strip().splitlines()
     assert all(len(line.strip()) > 60 for line in paragraph[:-1]), paragraph
 
 
