@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
 from pipelines.features.audio import AUDIO_EXTRACTORS, audio_options, build_audio_extractor, needs_weights
 from pipelines.features.extractor import AudioExtractor, VideoExtractor
@@ -21,7 +22,6 @@ from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, vi
 from pipelines.features.weight_store import WeightStore
 
 EXTRACTORS = (*AUDIO_EXTRACTORS, *VIDEO_EXTRACTORS)
-DEVICES = ("auto", "cpu", "cuda")
 DEFAULT_HOP = 0.25  # seconds: 4 rows per second, the rate of most published features
 PCA_WEIGHTS = "vggish-audioset-pca"
 
@@ -79,7 +79,8 @@ class StreamFactory:
         self.options = options
         self._store = store or WeightStore()
         self._built: tuple[float, list[AudioExtractor | VideoExtractor]] | None = None  # for one hop
-        self._device = _available_device(options.device)
+        # Of the video networks: audio networks are small and always run on the CPU.
+        self._device = choose_device(options.device).type
 
     @classmethod
     def for_spec(
@@ -250,16 +251,3 @@ def parse_options(texts: list[str]) -> dict[str, Option]:
             raise UsageError(f"the option {key} is given twice")
         options[key] = value
     return options
-
-
-def _available_device(device: str) -> str:
-    """The device of the video networks; audio networks are small and always run on the CPU."""
-    import torch
-
-    if device not in DEVICES:
-        raise UsageError(f"unknown device '{device}': choose from {', '.join(DEVICES)}")
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise MissingDependencyError("no CUDA device is available to PyTorch on this machine: use --device cpu")
-    return device

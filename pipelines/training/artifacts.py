@@ -76,7 +76,7 @@ class RunFolder:
             raise UsageError(
                 f"{self.path} holds a run already: go on with --resume {self.path}, or choose another --out"
             )
-        with self._writing():
+        with self.writing():
             write_text(self.config, recipe_text(recipe))
             write_text(self.path / "environment.json", _json(environment))
 
@@ -95,14 +95,14 @@ class RunFolder:
         provenance: Mapping[str, Any],
     ) -> None:
         """Write a checkpoint; what stood there before stays whole if this fails."""
-        with self._writing():
+        with self.writing():
             save_checkpoint(path, model, class_names, features, provenance)
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         # Into memory first: torch reports a full disk as an internal error that does not say so.
         buffer = io.BytesIO()
         torch.save({"version": STATE_VERSION, **state}, buffer)
-        with self._writing(), atomic_write(self.state) as temporary:
+        with self.writing(), atomic_write(self.state) as temporary:
             temporary.write_bytes(buffer.getbuffer())
 
     def read_state(self, device: torch.device) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class RunFolder:
         writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        with self._writing():
+        with self.writing():
             write_text(self.path / "metrics.csv", text.getvalue())
 
     def write_curves(self, history: Sequence[EpochDone], metric: str) -> None:
@@ -135,15 +135,15 @@ class RunFolder:
         if history:
             from pipelines.training.curves import draw_curves
 
-            with self._writing(), atomic_write(self.path / "curves.png") as temporary:
+            with self.writing(), atomic_write(self.path / "curves.png") as temporary:
                 draw_curves(history, metric, temporary)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        with self._writing():
+        with self.writing():
             write_text(self.summary, _json(summary))
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
         """Turn errors of the disk into one line."""
         try:
             yield

@@ -48,8 +48,12 @@ def open_media(recipe: Recipe) -> Dataset:
     options: dict[str, Any] = {key: _typed(key, value) for key, value in data.options.items()}
     if features.directory is not None:
         options["feature_dir"] = Path(features.directory)
-        if features.hop is not None and "hop" in known:
-            options["hop"] = features.hop
+    if features.names is None and (features.options or features.weights):
+        raise UsageError("options and weights of extractors are given, but no extractor: name it with --features")
+    if features.names is None and features.hop is not None:
+        if "hop" not in known:
+            raise UsageError(f"--hop: feature files of {data.dataset} need none; it is for --features, which extracts")
+        options["hop"] = features.hop
     return open_dataset(data.dataset, None if data.root is None else Path(data.root), **options)
 
 
@@ -111,6 +115,7 @@ def _extracted(
         on_item if processes.main else None,
         processes.share(len(items)) if several else None,
         processes.wait if several else None,
+        processes.device.type,
     )
     return found.items, found.spec, found.problems
 

@@ -39,7 +39,7 @@ class CachedFeatures:
     problems: tuple[str, ...]
 
 
-def stream_options(options: FeatureOptions) -> StreamOptions:
+def stream_options(options: FeatureOptions, device: str = "auto") -> StreamOptions:
     """The extractors of a recipe."""
     return StreamOptions(
         features=options.names or "",
@@ -47,6 +47,7 @@ def stream_options(options: FeatureOptions) -> StreamOptions:
         align=cast(Align, options.align),
         options=dict(options.options),
         weights=tuple(f"{name}={file}" for name, file in options.weights.items()),
+        device=device,
     )
 
 
@@ -56,13 +57,14 @@ def cached_features(
     on_item: OnItem | None = None,
     mine: Sequence[int] | None = None,
     wait: Callable[[], None] | None = None,
+    device: str = "auto",
 ) -> CachedFeatures:
     """The items with features of their media; what is not in the cache is extracted now.
 
     mine: the indices that this process extracts, of several that share the work; wait: until all have done theirs.
     Items whose media cannot be used are left out and reported.
     """
-    streams = StreamFactory(stream_options(options))
+    streams = StreamFactory(stream_options(options, device))
     spec = streams.prototype().spec
     folder = (Path(options.cache) if options.cache else cache_dir() / "features") / _digest(spec)
     target = Target(folder, LAYOUT, "float32", force=False)
@@ -105,8 +107,9 @@ def _outcome(item: Item, target: Target, streams: StreamFactory) -> Outcome | No
 def _in_parallel(
     items: Sequence[Item], target: Target, streams: StreamFactory, workers: int, on_item: OnItem | None
 ) -> dict[int, Outcome]:
-    """Extract what is not there in several processes. Outcomes by index, of what went well; the rest is looked at again
-    one by one, where errors get their words.
+    """Extract what is not there in several processes.
+
+    Outcomes by index, of what went well; the rest is looked at again one by one, where errors get their words.
     """
     waiting = [index for index, item in enumerate(items) if item.media and not _is_there(item.media, target, streams)]
     count = min(workers or min(os.cpu_count() or 1, MOST_WORKERS), len(waiting))

@@ -25,6 +25,7 @@ from pipelines.features.audio.mel import MelFrontEnd
 from pipelines.features.media import AudioBlock, DamagedMediaError, Resampler, decode
 from pipelines.features.weight_store import WeightStore, cache_dir
 from pipelines.files import atomic_write
+from pipelines.training.artifacts import RunFolder
 from pipelines.training.distributed import Processes
 from pipelines.training.events import Observer, Remark, StepDone, nobody
 from pipelines.training.recipe import FinetuneOptions, Recipe, ScheduleOptions
@@ -76,7 +77,7 @@ def finetune_extractor(
         result = stage.run(train, held_out, observer)
     from safetensors.torch import save_file
 
-    with atomic_write(weights) as temporary:
+    with RunFolder(out).writing(), atomic_write(weights) as temporary:
         save_file({name: value.contiguous().cpu() for name, value in stage.best.items()}, temporary)
     return replace(result, weights=weights)
 
@@ -104,8 +105,10 @@ def load_trainable(recipe: Recipe) -> Trainable:
 
         path = store.resolve(name, given)
         assert path is not None
-        vggish = load_vggish(path)
         output = str(options.get("output", "embedding"))
+        if output not in WIDTHS:
+            raise ConfigurationError(f"vggish has no output '{output}': choose from {', '.join(WIDTHS)}")
+        vggish = load_vggish(path)
 
         def rows(examples: Tensor) -> Tensor:
             penultimate = vggish.penultimate(vggish.flat(examples))
@@ -136,8 +139,8 @@ class _Stage:
         self.best = copy.deepcopy(trainable.network.state_dict())
 
     def run(self, train: Sequence[_Clip], held_out: Sequence[_Clip], observer: Observer) -> FinetuneResult:
-        best, best_epoch, scores, epoch = -1.0, 0, (None, None), 0
-        found: tuple[float | None, float | None]
+        best, best_epoch, epoch = -1.0, 0, 0
+        scores: tuple[float | None, float | None] = (None, None)
         for epoch in range(1, self.options.epochs + 1):
             loss = self._epoch(train, epoch, observer)
             found = self._score(held_out)
@@ -146,7 +149,7 @@ class _Stage:
             shown = "" if found[0] is None else f", windows {100 * found[0]:.2f} %, clips {100 * (found[1] or 0):.2f} %"
             observer(Remark(f"stage 1, epoch {epoch}: loss {loss:.4f}{shown}"))
             if best_epoch == 0 or value > best:
-                best, best_epoch, scores = value, epoch, found  # type: ignore[assignment]
+                best, best_epoch, scores = value, epoch, found
                 self.best = copy.deepcopy(self.trainable.network.state_dict())
             elif epoch - best_epoch >= self.options.early_stop:
                 break

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import torch
 
 from pipelines.checkpoints.checkpoint import load_checkpoint
-from pipelines.errors import ConfigurationError, InputError, MissingDependencyError, UsageError
+from pipelines.devices import choose_device as choose_device
+from pipelines.errors import ConfigurationError, InputError
 from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset, preset
@@ -33,7 +34,6 @@ from pipelines.training.statistics import FeatureStatistics, feature_statistics,
 from pipelines.training.validation import Scores, Validator
 
 EXTRACTOR = "extractor.safetensors"  # weights of stage 1, in the folder of the run
-DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,11 @@ def make_problem(
     if options.loss != "auto":
         loss = options.loss
     validator = None
+    if not data.validation and (options.early_stop or recipe.schedule.name == "plateau"):
+        raise ConfigurationError(
+            "training.early_stop and the schedule plateau wait for a validation metric, but there is nothing to "
+            "validate on: --validation 0.1 or --validate-on choose a split"
+        )
     if data.validation:
         validator = Validator(
             data.validation,
@@ -200,6 +205,7 @@ def make_problem(
         "provenance": {
             "made by": "cotrans train",
             "dataset": dataset.name,
+            "loss": loss,  # what a recipe's "auto" came to: it says how logits become probabilities
             "train": len(data.train),
             "validation": len(data.validation),
             "recipe": _shareable(recipe),
@@ -234,16 +240,6 @@ def _metric(wanted: str, data: TrainingData, mode: str) -> str:
     return wanted
 
 
-def choose_device(name: str) -> torch.device:
-    """auto, cpu or cuda as a device that is there."""
-    if name not in DEVICES:
-        raise UsageError(f"unknown device '{name}': choose from {', '.join(DEVICES)}")
-    available = torch.cuda.is_available()
-    if name == "cuda" and not available:
-        raise MissingDependencyError("--device cuda: PyTorch sees no GPU here; use --device cpu")
-    return torch.device("cuda" if available and name != "cpu" else "cpu")
-
-
 def _with_finetuned_extractor(recipe: Recipe, out: Path, group: Processes, observer: Observer) -> Recipe:
     """Stage 1, unless its weights are in `out` already; then the recipe that takes them for stage 2.
 
@@ -253,7 +249,8 @@ def _with_finetuned_extractor(recipe: Recipe, out: Path, group: Processes, obser
     if group.main and not weights.is_file():
         result = finetune_extractor(open_media(recipe), recipe, out, group, observer)
         found = {name: value for name, value in vars(result).items() if name != "weights"}
-        write_text(out / "extractor.json", json.dumps(found, indent=2) + "\n")
+        with RunFolder(out).writing():
+            write_text(out / "extractor.json", json.dumps(found, indent=2) + "\n")
     group.wait()
     features = recipe.features
     return replace(recipe, features=replace(features, weights={**features.weights, str(features.names): str(weights)}))

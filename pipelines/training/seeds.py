@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.files import write_text
 from pipelines.toml import loads_toml
@@ -17,7 +18,7 @@ from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.feature_cache import OnItem
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_text
-from pipelines.training.run import RunResult, choose_device, train
+from pipelines.training.run import RunResult, train
 from pipelines.training.validation import METRICS, Scores
 
 SEEDS = "seeds.toml"  # in the folder of several runs: how many
@@ -93,8 +94,9 @@ def _runs(
     if is_main_process():
         if (out / SEEDS).exists():
             raise UsageError(f"{out} holds runs already: go on with --resume {out}, or choose another --out")
-        write_text(folder.config, recipe_text(recipe))
-        write_text(out / SEEDS, f"count = {count}\n")
+        with folder.writing():
+            write_text(folder.config, recipe_text(recipe))
+            write_text(out / SEEDS, f"count = {count}\n")
     return train_seeds(recipe, out, count, False, device, observer, on_item)
 
 

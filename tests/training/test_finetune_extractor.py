@@ -81,3 +81,7 @@ def test_what_cannot_be_fine_tuned_is_refused(tmp_path: Path) -> None:
         load_trainable(recipe_for(tmp_path, tmp_path, **{"features.names": "logmel"}))
     with pytest.raises(ConfigurationError, match="output pooled"):
         load_trainable(recipe_for(tmp_path, tmp_path, **{"features.options.output": "tags"}))
+    (tmp_path / "vggish.pth").write_bytes(b"not looked at")
+    vggish = {"features.names": "vggish", "features.weights.vggish": str(tmp_path / "vggish.pth")}
+    with pytest.raises(ConfigurationError, match="vggish has no output 'tags'"):
+        load_trainable(recipe_for(tmp_path, tmp_path, **vggish, **{"features.options.output": "tags"}))

@@ -187,6 +187,22 @@ def test_early_stop_and_plateau(tmp_path: Path) -> None:
     assert [epoch.learning_rate for epoch in epochs] == [1e-9, 1e-9, 5e-10]
 
 
+def test_waiting_for_a_metric_that_will_not_come_is_refused(tmp_path: Path) -> None:
+    data = stream_data(validation=())
+    for recipe in (tiny_recipe(early_stop=2), replace(tiny_recipe(), schedule=ScheduleOptions(name="plateau"))):
+        with pytest.raises(ConfigurationError, match="there is nothing to validate on"):
+            train_on(data, recipe, RunFolder(tmp_path))
+
+
+def test_a_checkpoint_says_which_loss_auto_was(tmp_path: Path) -> None:
+    """`stream` makes probabilities of logits by it: a softmax would be wrong for several labels at once."""
+    data = stream_data()
+    several = replace(data, dataset=replace(data.dataset, multi_label=True))
+    for name, chosen, loss in (("one", data, "cross-entropy"), ("several", several, "binary")):
+        train_on(chosen, tiny_recipe(epochs=1, steps_per_epoch=1), RunFolder(tmp_path / name))
+        assert load_checkpoint(tmp_path / name / "last.safetensors").provenance["loss"] == loss
+
+
 def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
     train_on(clip_data(), tiny_recipe(epochs=1), RunFolder(tmp_path))
     with pytest.raises(UsageError, match="holds a run already"):

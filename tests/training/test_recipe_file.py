@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.errors import ConfigurationError, UsageError
 from pipelines.model.presets import PRESETS
+from pipelines.training.data import open_media
 from pipelines.training.recipe_file import (
     build_recipe,
     parse_recipe,
@@ -16,6 +17,19 @@ from pipelines.training.recipe_file import (
     recipe_text,
     shipped_recipes,
 )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"features.directory": "x", "features.hop": 0.2}, "--hop: feature files of gtzan need none"),
+        ({"features.directory": "x", "features.options.output": "tags"}, "no extractor: name it with --features"),
+        ({"features.weights.vggish": "a.pth"}, "no extractor: name it with --features"),
+    ],
+)
+def test_feature_options_that_nothing_would_use_are_refused(flags: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        open_media(build_recipe(None, {"data.dataset": "gtzan", **flags}))
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
