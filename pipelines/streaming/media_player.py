@@ -108,7 +108,8 @@ class MediaPlayer:
         at = time.monotonic()
         try:
             for piece in pieces:
-                item, at = piece.item, piece.at
+                # Without a clock, latency counts from when the piece is taken up, not from when it was decoded.
+                item, at = piece.item, time.monotonic() if self._unpaced else piece.at
                 if self.live:
                     self.clock.arrived(item.end, at)
                 self._keep_up(item.end)
