@@ -14,6 +14,7 @@ from typing import Any
 from pipelines.checkpoints.checkpoint import Checkpoint
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item
+from pipelines.datasets.opening import dataset_options
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.contenders import training_record
 from pipelines.evaluation.data_request import DataRequest
@@ -51,7 +52,7 @@ class ScoredData:
                 root=None if request.root is None else str(request.root),
                 options=dict(self._request.options),
             ),
-            features=self._request.features,
+            features=_for_opening(request.dataset, self._request.features),
         )
         dataset = open_media(recipe)
         if dataset.hop is None and request.features.hop is not None and request.features.names is None:
@@ -151,6 +152,12 @@ def _completed(request: DataRequest, record: Mapping[str, Any]) -> DataRequest:
     return replace(request, options={**recorded, **request.options}, features=features)
 
 
+def _for_opening(dataset: str, features: FeatureOptions) -> FeatureOptions:
+    """What finding feature files depends on. A rate that a dataset has no use for still says how fast is real time."""
+    wanted = features.names is not None or "hop" in dataset_options(dataset)
+    return FeatureOptions(names=features.names, directory=features.directory, hop=features.hop if wanted else None)
+
+
 def _own_features(checkpoint: Checkpoint, path: Path, given: FeatureOptions, item: Item) -> FeatureOptions:
     """The extractors that a model was trained with, from its specification."""
     spec = checkpoint.features
@@ -159,6 +166,8 @@ def _own_features(checkpoint: Checkpoint, path: Path, given: FeatureOptions, ite
             f"there are no features of {item.name}, and {path} does not say which it takes: name extractors with "
             "--features (musicnn, logmel, vggish, …), or give a folder of feature files with --feature-dir"
         )
+    if given.hop not in (None, spec.hop):
+        raise ConfigurationError(f"--hop {given.hop:g}: {path} was trained on features with a hop of {spec.hop:g}")
     beside = path.parent / EXTRACTOR  # of the paper's stage 1: fine-tuned weights in the folder of the run
     weights = {**({spec.name: str(beside)} if beside.is_file() else {}), **given.weights}
     factory = StreamFactory.for_spec(spec, tuple(f"{name}={file}" for name, file in weights.items()))
