@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -240,7 +241,8 @@ def stopping(run: StreamRun) -> Iterator[list[int]]:
         if caught:
             raise KeyboardInterrupt
         caught.append(number)
-        run.stop()
+        # Not here: the handler may have interrupted the very code that holds the lock that stopping needs.
+        Thread(target=run.stop, daemon=True).start()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

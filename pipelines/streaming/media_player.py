@@ -113,12 +113,12 @@ class MediaPlayer:
                 if self.live:
                     self.clock.arrived(item.end, at)
                 self._keep_up(item.end)
-                wanted = after(item, self._cut)
+                wanted = before(after(item, self._cut), self._end)
                 if wanted is not None:
                     self._hand_on(self._timed(partial(self._push, wanted)), at)
                 self.reached = max(self.reached, item.end)
-                if self.live and self._enough():
-                    return
+                if self.reached >= self._end:
+                    break
         except DamagedMediaError as error:
             damage = error
         self._hand_on(self._timed(self._stream.flush), at)
@@ -169,10 +169,13 @@ class MediaPlayer:
             # Nothing is left to skip: the source itself is late, or nothing may be dropped.
             self.clock.pause(lag)
 
-    def _enough(self) -> bool:
-        """Whether a live source has played for as long as was asked for."""
+    @property
+    def _end(self) -> float:
+        """Media time of this pass at which a live source has played for as long as was asked for."""
         limit = self._options.duration
-        return limit is not None and self._first_row * self.hop + self.reached - self._options.start >= limit
+        if limit is None or not self.live:  # files are cut by their decoder
+            return math.inf
+        return self._options.start + limit - self._first_row * self.hop
 
 
 def after(item: MediaItem, media: float) -> MediaItem | None:
@@ -184,3 +187,14 @@ def after(item: MediaItem, media: float) -> MediaItem | None:
     if isinstance(item, AudioBlock):
         return split(item, media - item.time)[1]
     return VideoFrame(media, item.end - media, lambda: item.image)
+
+
+def before(item: MediaItem | None, media: float) -> MediaItem | None:
+    """The part of a piece before a media time."""
+    if item is None or item.end <= media:
+        return item
+    if item.time >= media:
+        return None
+    if isinstance(item, AudioBlock):
+        return split(item, media - item.time)[0]
+    return VideoFrame(item.time, media - item.time, lambda: item.image)

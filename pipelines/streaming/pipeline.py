@@ -129,7 +129,7 @@ class Stream:
             self.close()
 
     def stop(self) -> None:
-        """End soon: what has been predicted is still given out. May be called from a signal handler."""
+        """End soon: what has been predicted is still given out. From any thread."""
         self._stop.set()
 
     @property

@@ -90,7 +90,7 @@ class StreamRun:
         return summary
 
     def stop(self) -> None:
-        """End soon; may be called from a signal handler."""
+        """End soon; from any thread."""
         self._interrupted = True
         self.stream.stop()
 

@@ -1,0 +1,69 @@
+"""The session: rows of a batch on their own, exactly as alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.errors import NonFiniteInputError
+from pipelines.streaming import StreamSession
+from tests.streaming.made_streams import WIDTH, played, scores_of, small_model, window_scores, write_rows
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_rows_that_come_when_they_please(tmp_path: Path, blocks: int) -> None:
+    model = small_model(tmp_path, blocks=blocks)
+    generator = np.random.default_rng(0)
+    streams = generator.normal(size=(3, 25, WIDTH)).astype(np.float32)
+    session = StreamSession(model.model, rows=3)
+    given: list[list[np.ndarray]] = [[], [], []]
+    while any(len(one) < 25 for one in given):
+        chosen = [row for row in range(3) if len(given[row]) < 25 and generator.random() < 0.6]
+        if chosen:
+            for row, scores in session.step({row: streams[row, len(given[row])] for row in chosen}).items():
+                given[row].append(scores)
+    for row in range(3):
+        np.testing.assert_allclose(np.stack(given[row]), window_scores(model, streams[row]), atol=1e-5)
+
+
+def test_nan_changes_nothing_and_names_the_row(tmp_path: Path) -> None:
+    model = small_model(tmp_path)
+    tokens = np.random.default_rng(0).normal(size=(10, WIDTH)).astype(np.float32)
+    session = StreamSession(model.model, rows=2)
+    outputs = []
+    for place, token in enumerate(tokens):
+        if place == 4:
+            with pytest.raises(NonFiniteInputError) as caught:
+                session.step({0: token, 1: np.full(WIDTH, np.nan, np.float32)})
+            assert caught.value.rows == [1]
+        outputs.append(session.step({0: token})[0])
+    np.testing.assert_allclose(np.stack(outputs), window_scores(model, tokens), atol=1e-5)
+    assert (session.seen(0), session.seen(1)) == (10, 0)
+
+
+def test_snapshot_restore_and_restart(tmp_path: Path) -> None:
+    model = small_model(tmp_path, blocks=2)
+    tokens = np.random.default_rng(0).normal(size=(20, WIDTH)).astype(np.float32)
+    session = StreamSession(model.model)
+    for token in tokens[:9]:
+        session.step({0: token})
+    state = session.snapshot()
+    first = [session.step({0: token})[0] for token in tokens[9:]]
+    other = StreamSession(model.model)
+    other.restore(state)
+    assert other.seen(0) == 9
+    np.testing.assert_array_equal([other.step({0: token})[0] for token in tokens[9:]], first)
+    other.restart([0])
+    assert other.warming_up(0)
+    np.testing.assert_allclose(other.step({0: tokens[0]})[0], window_scores(model, tokens[:1])[0], atol=1e-5)
+
+
+def test_a_model_that_lags_speaks_of_an_earlier_row(tmp_path: Path) -> None:
+    model = small_model(tmp_path, lag=2)
+    rows = write_rows(tmp_path / "rows.npy", 20)
+    predictions = played([tmp_path / "rows.npy"], model, hop=0.5)
+    assert [one.index for one in predictions] == list(range(18))
+    assert [one.time for one in predictions] == pytest.approx([0.5 * (index + 1) for index in range(18)])
+    np.testing.assert_allclose(scores_of(predictions), window_scores(model, rows)[2:], atol=1e-5)
