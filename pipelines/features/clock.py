@@ -26,7 +26,8 @@ from pipelines.features.spec import Align
 FrameChoice = Literal["centre", "last"]
 Frame = TypeVar("Frame")
 
-# Matroska and FLV round timestamps to milliseconds: a frame 0.5 ms off the boundary is on the boundary.
+# Matroska and FLV round timestamps to milliseconds, and resamplers round the length: a frame or an end that is 0.5 ms
+# off the boundary is on the boundary.
 ROUNDING = 0.6e-3  # seconds
 
 

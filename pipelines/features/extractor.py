@@ -24,6 +24,9 @@ class AudioExtractor(Protocol):
     spec: ExtractorSpec
     sample_rate: int
 
+    def fresh(self) -> AudioExtractor:
+        """The same extractor at the start of another stream; the network is shared."""
+
     def push(self, samples: NDArray[np.float32]) -> Rows: ...
 
     def flush(self) -> Rows: ...

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, InputError
-from pipelines.features.layout import TargetFiles
+from pipelines.features.layout import LAYOUTS, TargetFiles
 from pipelines.features.npy_reader import read_npy
 from pipelines.features.npy_writer import HEADER, Dtype, NpyWriter
 from pipelines.features.spec import FeatureSpec
@@ -150,7 +150,7 @@ def read_manifest(path: Path) -> Manifest:
     if value.get("version") != VERSION:
         raise InputError(f"{path} has version {value.get('version')}; this cotrans reads version {VERSION}")
     try:
-        return Manifest(
+        manifest = Manifest(
             spec=FeatureSpec.from_dict(value["spec"]),
             source=Source(**value["source"]),
             rows=int(value["rows"]),
@@ -158,8 +158,12 @@ def read_manifest(path: Path) -> Manifest:
             layout=str(value["layout"]),
             notes=tuple(value["notes"]),
         )
+        np.dtype(manifest.dtype)
     except (KeyError, TypeError, ValueError, ConfigurationError) as error:
         raise InputError(f"{path} is a damaged feature manifest: {error}") from error
+    if manifest.layout not in LAYOUTS:
+        raise InputError(f"{path} is a damaged feature manifest: there is no layout '{manifest.layout}'")
+    return manifest
 
 
 def is_complete(files: TargetFiles, manifest: Manifest) -> bool:

@@ -6,6 +6,7 @@ The shape of the network's input says which it is: (1, 3, height, width) and (1,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
-from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.clock import SampleClock
 from pipelines.features.clock import FrameChoice
 from pipelines.features.extractor import AudioExtractor, Rows, VideoExtractor
 from pipelines.features.spec import Align, ExtractorSpec, Kind, Option
@@ -66,9 +67,6 @@ class OnnxNetwork:
             raise ConfigurationError(f"{path}: has no output '{output}': choose from {', '.join(names)}")
         self.output = output or names[0]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxNetwork:
-        return self  # it has no state: streams share one session
-
     def __call__(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """An array of the input's shape -> (width,)."""
         try:
@@ -103,7 +101,7 @@ class OnnxVideoExtractor:
 class OnnxAudioExtractor:
     """One window of samples per row; silence stands before the start and after the end."""
 
-    def __init__(self, network: OnnxNetwork, spec: ExtractorSpec, clock: RowClock) -> None:
+    def __init__(self, network: OnnxNetwork, spec: ExtractorSpec, clock: SampleClock) -> None:
         self.spec = spec
         self.sample_rate = clock.sample_rate
         self._network = network
@@ -114,6 +112,10 @@ class OnnxAudioExtractor:
         self._arrived = 0  # samples
         self._next = 0  # the first row that has not been given
         self._ended = False
+
+    def fresh(self) -> OnnxAudioExtractor:
+        """The same extractor at the start of another stream; the session is shared."""
+        return OnnxAudioExtractor(self._network, self.spec, self._clock)
 
     def push(self, samples: NDArray[np.float32]) -> Rows:
         """(n,) -> (rows, width) that are complete."""
@@ -180,7 +182,7 @@ def build_onnx_extractor(
     chosen["window"] = samples / rate
     dry = np.zeros((1,) * (len(network.input.shape) - 1) + (samples,), np.float32)
     spec = ExtractorSpec(name, "audio", len(network(dry)), samples / rate, chosen, file_sha256(path))
-    return OnnxAudioExtractor(network, spec, RowClock(hop, rate, samples, align))
+    return OnnxAudioExtractor(network, spec, SampleClock(hop, rate, samples, align))
 
 
 def picture_input(image: NDArray[np.uint8], wanted: NetworkInput, scale: str) -> NDArray[np.float32]:
@@ -250,9 +252,9 @@ def _checked(name: str, known: Mapping[str, Option], options: Mapping[str, Optio
         if key in ("rate", "window"):
             try:
                 value = type(known[key])(value)
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 raise ConfigurationError(f"option {key} of {name} must be a number, not '{value}'") from error
-            if not float(value) > 0:
+            if not 0 < float(value) < math.inf:
                 raise ConfigurationError(f"option {key} of {name} must be positive, not {value}")
         chosen[key] = value
     return chosen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -148,7 +147,9 @@ class StreamFactory:
         if self._built is None or self._built[0] != hop:
             self._built = None  # free the old networks before the new ones are loaded
             self._built = hop, [self._build(name, hop) for name in self.options.names]
-        return FeatureStream([_fresh(extractor) for extractor in self._built[1]], hop, self.options.align)
+        # Video extractors have no state of their own.
+        fresh = [each.fresh() if hasattr(each, "fresh") else each for each in self._built[1]]
+        return FeatureStream(fresh, hop, self.options.align)
 
     def _build(self, name: str, hop: float) -> AudioExtractor | VideoExtractor:
         options = self._options_of[name]
@@ -205,14 +206,6 @@ class StreamFactory:
         if str(vggish.get("postprocess", "")).lower() in ("true", "1", "yes", "on"):
             vggish.setdefault("pca_parameters", str(self._store.path(PCA_WEIGHTS)))
         return result
-
-
-def _fresh(extractor: AudioExtractor | VideoExtractor) -> AudioExtractor | VideoExtractor:
-    """The extractor at the start of a stream. Video extractors have no state of their own.
-
-    Of an audio extractor, the copy shares the network: functions are not copied, and the network is inside one.
-    """
-    return copy.deepcopy(extractor) if extractor.spec.kind == "audio" else extractor
 
 
 def _known_weights(spec: FeatureSpec, store: WeightStore, given: tuple[str, ...]) -> Iterator[str]:

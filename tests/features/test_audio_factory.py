@@ -36,6 +36,9 @@ def test_a_specification_goes_through_json() -> None:
         ({"colour": 1}, "no option 'colour': choose from sample_rate"),
         ({"n_mels": "many"}, "must be a number, not 'many'"),
         ({"n_mels": 2.5}, "must be a whole number"),
+        ({"n_mels": float("inf")}, "must be a number"),
+        ({"window": "nan"}, "must be a finite number"),
+        ({"window": "inf"}, "must be a finite number"),
     ],
 )
 def test_wrong_options_say_what_is_right(options: dict[str, object], message: str) -> None:

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, UsageError
 from pipelines.features.audio import build_audio_extractor
-from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.windowed import WindowedExtractor
 
 RATE = 16000
@@ -34,7 +34,7 @@ def extractor(key: str, hop: float = 0.25, align: str = "causal") -> WindowedExt
         if same is None or name == "logmel":  # the window of logmel depends on the hop
             built = build_audio_extractor(name, hop, align=align, **EXTRACTORS[key])
         else:
-            clock = RowClock(hop, same.sample_rate, same._clock.window, align)
+            clock = SampleClock(hop, same.sample_rate, same._clock.window, align)
             built = WindowedExtractor(same.spec, clock, same._front_end, same._count, same._rows_of)
         _built[key, hop, align] = built
     return _built[key, hop, align].fresh()
@@ -130,7 +130,7 @@ def test_no_samples_give_no_rows_and_one_sample_gives_one() -> None:
 )
 def test_rows_are_the_complete_hops(seconds: float, hop: float, rows: int) -> None:
     for rate in (8000, 16000, 22050):
-        assert RowClock(hop, rate, 400).rows(round(seconds * rate)) == rows
+        assert SampleClock(hop, rate, 400).rows(round(seconds * rate)) == rows
 
 
 def test_what_is_not_mono_audio_is_refused() -> None:
@@ -140,7 +140,7 @@ def test_what_is_not_mono_audio_is_refused() -> None:
         extractor("logmel").push(np.array([0.0, np.nan], np.float32))
     stream = extractor("logmel")
     stream.flush()
-    with pytest.raises(RuntimeError, match="after the end"):
+    with pytest.raises(UsageError, match="after the end"):
         stream.push(np.zeros(1, np.float32))
 
 

@@ -246,6 +246,8 @@ def test_damaged_manifests_are_one_line(tmp_path: Path) -> None:
         (text.replace('"version": 1', '"version": 9'), "version 9"),
         (text.replace('"rows": 7', '"rows": "many"'), "damaged"),
         (text.replace('"hop"', '"hope"'), "damaged"),
+        (text.replace('"dtype": "float32"', '"dtype": "float7"'), "damaged"),
+        (text.replace('"layout": "npy"', '"layout": "npz"'), "there is no layout 'npz'"),
         (text[:-40], "not a feature manifest"),
         (text.replace('"rows": 7', '"rows": 8'), "extract it again"),
     ):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def test_windows_are_cut_as_the_clock_says(align: Any, tmp_path: Path) -> None:
         begin = {"causal": (index + 1) * 2000 - 800, "centre": index * 2000 - 400, "start": index * 2000}[align]
         np.testing.assert_allclose(row, padded[begin + 800 : begin + 1600] @ matrix, atol=1e-4)
     for size in (1, 7, 799, 2000, 5000):
-        pieces: Any = copy.deepcopy(build_onnx_extractor(name, 0.25, options, align))
+        pieces: Any = whole.fresh()
         parts = [pieces.push(wave[begin : begin + size]) for begin in range(0, len(wave), size)]
         np.testing.assert_array_equal(np.concatenate([*parts, pieces.flush()]), rows)
 

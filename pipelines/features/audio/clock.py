@@ -7,14 +7,12 @@ from math import floor
 from typing import get_args
 
 from pipelines.errors import ConfigurationError
+from pipelines.features.clock import RowClock
 from pipelines.features.spec import Align
-
-# A hop that lacks less than this at the end of a stream counts as complete: resamplers round the length.
-END_TOLERANCE = 0.6e-3  # seconds
 
 
 @dataclass(frozen=True)
-class RowClock:
+class SampleClock:
     """Row i stands for the hop from i * hop to (i + 1) * hop seconds.
 
     causal: its window ends with the hop, so it has seen nothing later. start: its window begins with the hop.
@@ -51,6 +49,4 @@ class RowClock:
 
     def rows(self, samples: int) -> int:
         """Rows of a stream of `samples`: one per complete hop, and at least one if there is anything."""
-        seconds = samples / self.sample_rate
-        tolerance = min(END_TOLERANCE, self.hop / 10)
-        return max(floor((seconds + tolerance) / self.hop), int(samples > 0))
+        return RowClock(self.hop, self.align).rows(samples / self.sample_rate)

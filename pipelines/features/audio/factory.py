@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,10 @@ def _as_type_of(default: Option, value: Option, what: str) -> Option:
         return text in TRUE
     try:
         converted = kind(value)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise ConfigurationError(f"{what} must be a number, not '{value}'") from error
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise ConfigurationError(f"{what} must be a finite number, not {value}")
     if isinstance(value, float) and float(converted) != value:
         raise ConfigurationError(f"{what} must be a whole number, not {value}")
     return converted

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError
-from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import Frames, general_front_end
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor, of_windows
 from pipelines.features.extractor import Rows
@@ -93,7 +93,7 @@ def build_logmel(
     options |= {"level": level, "lowest": lowest, "highest": highest}
     width = n_mels * (frames or len(names))
     spec = ExtractorSpec("logmel", "audio", width, window, options)
-    clock = RowClock(hop, sample_rate, round(window * sample_rate), align)
+    clock = SampleClock(hop, sample_rate, round(window * sample_rate), align)
     rows_of = of_windows(count, _stacked(frames) if frames else _summed(names))
     if level == "relative":
         rows_of = _relative(count, rows_of)

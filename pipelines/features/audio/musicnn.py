@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from pipelines.errors import CheckpointError, ConfigurationError
-from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import Frames, musicnn_front_end
 from pipelines.features.audio.musicnn_network import (
     CHANNELS,
@@ -99,7 +99,7 @@ def build_musicnn(
         options={"output": output, "network": network},
         weights=checksum,
     )
-    clock = RowClock(hop, front_end.sample_rate, window, align)
+    clock = SampleClock(hop, front_end.sample_rate, window, align)
     return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(networks, output), GRID)
 
 

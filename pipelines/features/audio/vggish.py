@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError
-from pipelines.features.audio.clock import RowClock
+from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import vggish_front_end
 from pipelines.features.audio.vggish_network import EMBEDDING, FRAMES, PENULTIMATE, PcaParameters, Vggish
 from pipelines.features.audio.weights import RANDOM, load_strictly, randomise, read_state
@@ -98,7 +98,7 @@ def build_vggish(
     front_end = vggish_front_end()
     window = round(WINDOW_SECONDS * front_end.sample_rate)
     spec = ExtractorSpec("vggish", "audio", WIDTHS[output], WINDOW_SECONDS, options, checksum)
-    clock = RowClock(hop, front_end.sample_rate, window, align)
+    clock = SampleClock(hop, front_end.sample_rate, window, align)
     return WindowedExtractor(spec, clock, front_end, FRAMES, of_windows(FRAMES, _rows_of(network, output, pca)))
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from pipelines.errors import CheckpointError, MissingDependencyError
+from pipelines.features.weight_file import read_weight_file
 
 RANDOM = "random"  # stands in a specification in place of the checksum
 RANDOM_SEED = 0
@@ -24,20 +22,7 @@ def read_state(path: Path, what: str) -> dict[str, Tensor]:
     """Name to tensor of a .safetensors, .npz or PyTorch file. `what` names the weights in error messages."""
     if not path.is_file():
         raise MissingDependencyError(f"the weights of {what} are not at {path}")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            state: Any = load_file(path)
-        elif path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                state = {name: arrays[name] for name in arrays.files}
-        else:
-            with torch.serialization.safe_globals(_numpy_globals()):
-                state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, BadZipFile, SafetensorError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise CheckpointError(f"{path} is not a readable weight file for {what}: {reason}") from error
+    state = read_weight_file(path, _numpy_globals())
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor | np.ndarray) for v in state.values()):
         raise CheckpointError(f"{path} does not hold named tensors: it is not a weight file for {what}")
     return {str(name): torch.as_tensor(value) for name, value in state.items()}

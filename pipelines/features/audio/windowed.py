@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import InputError
-from pipelines.features.audio.clock import RowClock
+from pipelines.errors import InputError, UsageError
+from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import Frames, MelFrontEnd, Samples
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import ExtractorSpec
@@ -79,7 +79,7 @@ class WindowedExtractor:
     def __init__(
         self,
         spec: ExtractorSpec,
-        clock: RowClock,
+        clock: SampleClock,
         front_end: MelFrontEnd,
         frames_per_row: int,
         rows_of: RowsOf,
@@ -105,7 +105,7 @@ class WindowedExtractor:
     def push(self, samples: Samples) -> Rows:
         """(samples,) float32 to the rows (rows, width) that are complete with them."""
         if self._ended:
-            raise RuntimeError("samples were pushed after the end of the stream: build a new extractor")
+            raise UsageError("samples were pushed after the end of the stream: build a new extractor")
         samples = np.asarray(samples, np.float32)
         if samples.ndim != 1:
             raise InputError(f"an audio extractor takes mono samples (samples,), not an array of shape {samples.shape}")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from pipelines.errors import CheckpointError
 from pipelines.features.video.key_tables import KeyTable, choose
+from pipelines.features.weight_file import read_weight_file
 
 RANDOM_SEED = 5
 LISTED = 6  # keys that an error names
@@ -20,21 +19,7 @@ COUNTER = "num_batches_tracked"  # old files lack this counter; inference does n
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
     """Name -> tensor of a .safetensors file or a PyTorch file, bare or under `state_dict`."""
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            loaded: Any = load_file(path)
-        else:
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{path}: holds more than tensors and cannot be loaded safely; save its state_dict alone"
-        ) from error
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{path}: no such weight file") from error
-    except Exception as error:  # torch and safetensors raise many kinds for damaged files
-        raise CheckpointError(f"{path}: not a readable weight file ({_first_line(error)})") from error
+    loaded = read_weight_file(path)
     if isinstance(loaded, Mapping) and isinstance(loaded.get("state_dict"), Mapping):
         loaded = loaded["state_dict"]
     if not isinstance(loaded, Mapping) or not loaded:
@@ -117,7 +102,3 @@ def _resize_head(network: nn.Module, head: str, weight: Tensor) -> None:
         with torch.device("meta"):
             replacement = nn.Linear(layer.in_features, weight.shape[0])
         network.get_submodule(parent).register_module(name, replacement)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
