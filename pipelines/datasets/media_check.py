@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pipelines.errors import InputError
+from pipelines.features.sources import MEDIA_SUFFIXES
 
-AUDIO_SUFFIXES = frozenset({".wav", ".au", ".ogg", ".flac", ".mp3", ".opus", ".m4a", ".aac", ".aif", ".aiff"})
-VIDEO_SUFFIXES = frozenset({".mp4", ".mkv", ".avi", ".webm", ".mov", ".mpg", ".mpeg", ".m4v", ".ts"})
-MEDIA_SUFFIXES = AUDIO_SUFFIXES | VIDEO_SUFFIXES
 # What libsndfile reads: its header check is a hundred times faster than opening the file with ffmpeg.
 PLAIN_SUFFIXES = frozenset({".wav", ".au", ".ogg", ".flac", ".mp3", ".aif", ".aiff"})
 

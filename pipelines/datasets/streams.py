@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_files import attach_features, find_features
-from pipelines.datasets.media_check import VIDEO_SUFFIXES, by_name, listed
+from pipelines.datasets.media_check import by_name, listed
+from pipelines.features.sources import VIDEO_SUFFIXES
 
 VIDEO_FOLDERS = ("", "videos", "validation", "test", "val", "train")
 
@@ -22,10 +23,11 @@ def attach_streams(
     hop: float | None = None,
 ) -> Dataset:
     """The dataset with features from `feature_dir`, or those in its root, or, failing both, with its videos."""
-    choice = {"feature_set": feature_set, "parts": parts}
     folder = feature_dir
-    if folder is None and find_features(dataset.root, [item.name for item in dataset.items], **choice).files:  # type: ignore[arg-type]
-        folder = dataset.root
+    if folder is None:
+        names = [item.name for item in dataset.items]
+        found = find_features(dataset.root, names, parts=parts, feature_set=feature_set)
+        folder = dataset.root if found.files else None
     if folder is not None:
         return attach_features(dataset, folder, feature_set=feature_set, parts=parts, hop=hop)
     paths = [
