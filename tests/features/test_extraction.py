@@ -6,7 +6,6 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -332,10 +331,8 @@ def damaged_files(folder: Path) -> int:
 def test_a_hundred_damaged_files(tmp_path: Path, features: str, capfd: pytest.CaptureFixture[str]) -> None:
     count = damaged_files(tmp_path / "in")
     write_video(tmp_path / "in/good.mp4", 1.0)
-    started = time.monotonic()
     chosen = options(features, random_weights=True, hop=0.5)
     summary = extract([str(tmp_path / "in")], tmp_path / "out", chosen)
-    assert time.monotonic() - started < 120
     found = statuses(summary)
     assert len(found) == count + 1
     assert found.pop("good") == "done"

@@ -194,9 +194,12 @@ class FfmpegReader:
             ends = dict(zip(self._streams, (track.source_end for track in self._tracks), strict=True))
             seconds = missing_seconds(self._container, ends, self._origin)
             lacking = missing_bytes(self._path)
-            # Where the size is stated it decides: the stated length of a track may well be the container's.
+            # Where the size is stated it decides: the stated length of a track may well be the container's. Matroska
+            # states each track's own.
             if lacking or (lacking is None and seconds):
                 found.append("the file ends in the middle" + (f", {seconds:.1f} s are missing" if seconds else ""))
+            elif seconds and "matroska" in self._container.format.name:
+                found.append(f"a track is {seconds:.1f} s shorter than its header says")
         if self._bad_packets:
             found.append(f"packets that cannot be decoded: {self._bad_packets}")
         late = sum(track.late for track in self._tracks)
