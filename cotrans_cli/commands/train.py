@@ -166,7 +166,7 @@ def train(
     flags |= parse_settings(set_ or [])
     given = {key: value for key, value in flags.items() if value is not None}
     if resume is not None:
-        if given or recipe is not None or out is not None:
+        if given or recipe is not None or out is not None or seeds != 1 or write_recipe is not None:
             raise UsageError(
                 "--resume goes on with the recipe in its folder: no other option of the recipe goes with it"
             )
@@ -192,12 +192,15 @@ def _run(
     import torch
 
     from cotrans_cli.training_progress import print_result, print_seeds, training_progress
+    from pipelines.errors import UsageError
     from pipelines.training.distributed import is_main_process
     from pipelines.training.loop import TrainingInterrupted
     from pipelines.training.seeds import SeedsResult, train_runs
 
     if threads is not None:
-        torch.set_num_threads(max(1, threads))
+        if threads < 1:
+            raise UsageError(f"--threads must be at least 1, not {threads}")
+        torch.set_num_threads(threads)
     try:
         with training_progress(quiet) as progress:
             result = train_runs(recipe, out, seeds, resume, device, progress, progress.on_item)

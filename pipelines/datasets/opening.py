@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,11 @@ MODULES = {
     "folder": "pipelines.datasets.folder",
     "digits": "pipelines.datasets.digit_streams",
 }
+_KINDS: dict[str, tuple[tuple[type[Any], ...], str]] = {
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+}
 ROOT_VARIABLE = "COTRANS_DATA"  # the folder that holds datasets, or one dataset
 
 
@@ -29,17 +35,36 @@ def open_dataset(name: str, root: Path | None = None, **options: Any) -> Dataset
 
     Without `root`, the environment variable COTRANS_DATA names it, or the folder that contains a folder
     `name`. Options that are None are left at their defaults; an option that the dataset does not have is an
-    error.
+    error. Values may be what a recipe or a command line has for them: 1 for the group "1", "rgb,flow" for a list.
     """
     module = _module(name)
     opener: Callable[..., Dataset] = module.open
     given = {key: value for key, value in options.items() if value is not None}
-    known = [key for key in inspect.signature(opener).parameters if key != "root"]
+    known = {key: str(value.annotation) for key, value in inspect.signature(opener).parameters.items() if key != "root"}
     for key in given:
         if key not in known:
             flags = ", ".join(_flag(option) for option in known)
             raise UsageError(f"dataset {name} has no option {_flag(key)}; it has {flags}")
-    return opener(resolve_root(name, root), **given)
+    typed = {key: _typed(key, value, known[key]) for key, value in given.items()}
+    return opener(resolve_root(name, root), **typed)
+
+
+def _typed(key: str, value: Any, annotation: str) -> Any:
+    """A value as the parameter of an opener wants it."""
+    base = annotation.removesuffix("| None").strip()
+    if base == "str":
+        return str(value)
+    if base == "Path":
+        return Path(str(value))
+    if base.startswith("Sequence"):
+        return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+    kinds, what = _KINDS[base]
+    if not isinstance(value, kinds) or isinstance(value, bool) != (base == "bool"):
+        raise UsageError(f"{_flag(key)} must be {what}, not {value!r}")
+    number = float(value)
+    if not math.isfinite(number) or (key == "hop" and number <= 0):
+        raise UsageError(f"{_flag(key)} must be a finite number{' above 0' * (key == 'hop')}, not {value}")
+    return value
 
 
 def dataset_options(name: str) -> dict[str, Any]:

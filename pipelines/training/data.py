@@ -17,9 +17,6 @@ from pipelines.training.feature_cache import OnItem, cached_features
 from pipelines.training.recipe import Recipe
 from pipelines.training.recordings import Recording, check_widths, feature_width, open_recordings
 
-PATHS = ("annotations",)  # dataset options that are paths
-LISTS = ("parts", "classes")  # dataset options that are lists
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -45,7 +42,7 @@ def open_media(recipe: Recipe) -> Dataset:
     if not data.dataset:
         raise UsageError("which dataset? --dataset names one: gtzan, thumos14, tvseries, folder or digits")
     known = dataset_options(data.dataset)
-    options: dict[str, Any] = {key: _typed(key, value) for key, value in data.options.items()}
+    options: dict[str, Any] = dict(data.options)
     if features.directory is not None:
         options["feature_dir"] = Path(features.directory)
     if features.names is None and (features.options or features.weights):
@@ -118,11 +115,3 @@ def _extracted(
         processes.device.type,
     )
     return found.items, found.spec, found.problems
-
-
-def _typed(key: str, value: Any) -> Any:
-    if key in PATHS:
-        return Path(str(value))
-    if key in LISTS and isinstance(value, str):
-        return tuple(part.strip() for part in value.split(","))
-    return value

@@ -77,7 +77,7 @@ def test_validation_out_of_the_training_folder(tmp_path: Path) -> None:
 
 def test_a_fold_of_the_file_names(tmp_path: Path) -> None:
     write_clips(tmp_path)
-    dataset = open_dataset("folder", tmp_path, fold="4", test_fold="5")
+    dataset = open_dataset("folder", tmp_path, fold=4, test_fold="5")  # a recipe has a number
     for name, split in splits(dataset).items():
         fold = name.split("/")[1][0]
         assert split == {"4": "validation", "5": "test"}.get(fold, "train")

@@ -85,6 +85,14 @@ def test_wrong_roots_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         open_dataset("gtzan")
     with pytest.raises(UsageError, match=r"unknown dataset 'gtzam'.* Did you mean 'gtzan'"):
         open_dataset("gtzam", tmp_path)
+    for wrong, message in (
+        ({"validation": "many"}, "--validation must be a number, not 'many'"),
+        ({"validation": float("nan")}, "--validation must be a finite number"),
+        ({"split_seed": 1.5}, "--split-seed must be a whole number, not 1.5"),
+        ({"split_seed": True}, "--split-seed must be a whole number, not True"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            open_dataset("gtzan", tmp_path, **wrong)
     with pytest.raises(UsageError, match="dataset gtzan has no option --fold; it has --split, --validation"):
         open_dataset("gtzan", tmp_path, fold="1")
     with pytest.raises(UsageError, match="gtzan has no split 'x': choose from random, fault-filtered"):
