@@ -118,10 +118,9 @@ class Stream:
                     continue
                 for part in message:
                     event = self._predict(part) if isinstance(part, Result) else self._ended(part)
-                    if event is not None:
-                        begin = time.monotonic()
-                        yield event
-                        self.statistics.took("output", time.monotonic() - begin)
+                    begin = time.monotonic()
+                    yield event
+                    self.statistics.took("output", time.monotonic() - begin)
             if self._failure is not None:
                 raise self._failure
         finally:
@@ -216,7 +215,7 @@ class Stream:
 
     # ---- output --------------------------------------------------------------------------------------------
 
-    def _predict(self, result: Result) -> Prediction | None:
+    def _predict(self, result: Result) -> Prediction:
         row, lag = result.row, self.model.model.config.lag
         hop = row.end - row.begin
         interpreter = self._interpreters.get(row.source)
@@ -225,8 +224,6 @@ class Stream:
             interpreter.restore(self._smoothing.get(row.source, []))
         if row.restart:
             interpreter.restart()
-        if result.seen <= lag:
-            return None  # it speaks of a row that lies `lag` rows back, and there is none yet
         probabilities = interpreter.probabilities(result.scores)
         label, score, top = interpreter.best(probabilities)
         latency = max(0.0, time.monotonic() - row.complete)
@@ -234,9 +231,9 @@ class Stream:
         return Prediction(
             source=self.sources[row.source].name,
             source_number=row.source,
-            index=row.index - lag,
-            time=row.time - lag * hop,
-            begin=row.begin - lag * hop,
+            index=row.index,
+            time=row.time,
+            begin=row.begin - lag * hop,  # a model with a lag speaks of a row that lies so far back
             end=row.end - lag * hop,
             label=label,
             score=score,

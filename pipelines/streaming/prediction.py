@@ -21,7 +21,7 @@ class Prediction:
     source_number: int  # in the order given
     index: int  # of the row in the stream
     time: float  # media seconds
-    begin: float  # media seconds: the stretch that the row stands for
+    begin: float  # media seconds: the stretch that the prediction speaks of, earlier for models with a lag
     end: float
     label: str | None  # None: no class reaches the threshold
     score: float  # probability of the best class

@@ -9,6 +9,7 @@ import pytest
 
 from pipelines.errors import NonFiniteInputError
 from pipelines.streaming import StreamSession
+from pipelines.streaming.segments import SegmentMerger
 from tests.streaming.made_streams import WIDTH, played, scores_of, small_model, window_scores, write_rows
 
 
@@ -60,10 +61,16 @@ def test_snapshot_restore_and_restart(tmp_path: Path) -> None:
     np.testing.assert_allclose(other.step({0: tokens[0]})[0], window_scores(model, tokens[:1])[0], atol=1e-5)
 
 
-def test_a_model_that_lags_speaks_of_an_earlier_row(tmp_path: Path) -> None:
+def test_a_model_with_a_lag_speaks_of_an_earlier_row(tmp_path: Path) -> None:
     model = small_model(tmp_path, lag=2)
     rows = write_rows(tmp_path / "rows.npy", 20)
     predictions = played([tmp_path / "rows.npy"], model, hop=0.5)
-    assert [one.index for one in predictions] == list(range(18))
-    assert [one.time for one in predictions] == pytest.approx([0.5 * (index + 1) for index in range(18)])
-    np.testing.assert_allclose(scores_of(predictions), window_scores(model, rows)[2:], atol=1e-5)
+    assert [one.index for one in predictions] == list(range(20))
+    assert [one.time for one in predictions] == pytest.approx([0.5 * (index + 1) for index in range(20)])
+    assert [one.end for one in predictions] == pytest.approx([one.time - 1.0 for one in predictions])
+    np.testing.assert_allclose(scores_of(predictions), window_scores(model, rows), atol=1e-5)
+    merger = SegmentMerger("rows", "softmax", 0.0)
+    found = [part for one in predictions for part in merger.push(one, model.class_names)] + merger.finish()
+    assert found[0].start == 0.0
+    assert found[-1].end == pytest.approx(9.0)  # the last second has not been spoken of
+    assert sum(part.frames for part in found) == 18
