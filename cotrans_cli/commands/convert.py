@@ -218,7 +218,7 @@ def _proof(proof: Proof, what: str) -> str:
 
 
 def _million(macs: int) -> str:
-    return f"{macs / 1e6:,.1f} M" if macs >= 1e5 else f"{macs:,}"
+    return f"{macs / 1e6:,.1f} M" if macs >= 1e6 else f"{macs:,}"
 
 
 @contextmanager

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NOT_HERE = "needs the network or hardware"
-
 
 @dataclass(frozen=True)
 class Apart:
@@ -22,6 +20,7 @@ class Apart:
 APART: dict[str, Apart] = {
     "make demo": Apart("sets up an environment"),
     "make test": Apart("sets up an environment and runs this very test"),
+    "cotrans --install-completion": Apart("changes the user's shell; test_pages.py installs it into another home"),
     "cotrans extract videos/ --out features/ --features resnet50+resnet50-flow+vggish --output penultimate --fps 5": (
         Apart("weights that have to be downloaded", 6, "cotrans weights get")
     ),
@@ -50,4 +49,10 @@ SHORTENED: dict[str, str] = {
     "cotrans train --dataset thumos14 --root THUMOS14/ --model oadtr-b2 --class-token 2 --validate-on test": (
         f"--epochs 1 {SMALL}"
     ),
+    "cotrans train --recipe weights/recipes/gtzan-table.toml --root GTZAN/ --model cotrans-b1 --seeds 5": (
+        "--epochs 1 --seeds 1"
+    ),
+    "cotrans train --recipe weights/recipes/spoken-digits.toml --root DIGITS/ --fold george --seed 1": "--epochs 1",
+    "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --fold 4": "--epochs 1",
+    "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/": "--epochs 1",
 }

@@ -11,9 +11,15 @@ from cotrans_cli.main import app
 
 
 @cache
+def root_command() -> Any:
+    """Click's group of everything."""
+    return typer.main.get_command(app)
+
+
+@cache
 def all_commands() -> dict[str, Any]:
     """Click's commands by their words: "stream", "weights get", …"""
-    return dict(_leaves(typer.main.get_command(app), ()))
+    return dict(_leaves(root_command(), ()))
 
 
 def _leaves(command: Any, words: tuple[str, ...]) -> list[tuple[str, Any]]:
@@ -22,6 +28,7 @@ def _leaves(command: Any, words: tuple[str, ...]) -> list[tuple[str, Any]]:
     return [leaf for name, inner in command.commands.items() for leaf in _leaves(inner, (*words, name))]
 
 
+@cache
 def option_names(command: Any) -> set[str]:
     """Every spelling of its options, `--help` among them."""
     spellings = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
@@ -30,8 +37,10 @@ def option_names(command: Any) -> set[str]:
 
 def parse_arguments(words: list[str]) -> None:
     """Raise click's usage error unless the words are a command with its options and arguments."""
-    command: Any = typer.main.get_command(app)
+    command = root_command()
     while hasattr(command, "commands"):
+        if words and words[0] in option_names(command):
+            return
         assert words and words[0] in command.commands, f"no command '{words[0] if words else ''}'"
         command, words = command.commands[words[0]], words[1:]
     command.make_context(command.name, list(words))

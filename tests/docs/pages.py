@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PROGRAMS = ("cotrans ", "make ", "python ", "pip ", "torchrun ")
+PROGRAMS = ("cotrans ", "make ", "python ", "pip ", "torchrun ", "ffmpeg ")
 SHELL = re.compile(r"[|<>&;*$]|^[A-Z_]+=")
 
 
@@ -73,9 +73,9 @@ def commands(path: Path) -> list[Shown]:
     """Every command line that the page shows, in order, without remarks; continued lines are one."""
     found = []
     for block in blocks(path):
-        if block.language not in ("", "console", "sh", "bash", "shell"):
+        if block.language not in ("", "console", "text", "sh", "bash", "shell"):
             continue
-        prompt = block.language == "console"
+        prompt = block.language in ("console", "text")
         number = 0
         while number < len(block.lines):
             begin, text = number, block.lines[number].strip()

@@ -28,6 +28,8 @@ def build(folder: Path) -> Path:
     # Datasets stay where they are in all copies of the folder, so that their features are extracted once.
     data = folder.parent / "data"
     _gtzan(data / "GTZAN")
+    _esc10(data / "ESC10")
+    _digits(data / "DIGITS")
     for name in ("THUMOS", "THUMOS14"):
         write_thumos_oadtr(data / name, OADTR_PARTS, name="thumos_kin_{}.pickle")
     for dataset in data.iterdir():
@@ -36,7 +38,7 @@ def build(folder: Path) -> Path:
     shutil.copy(ROOT / "tests/golden/oadtr_b1.pth", folder / "oadtr_b1.pth")
     shutil.copy(ROOT / "tests/golden/oadtr_b1.pth", folder / "FILE")
     shutil.copy(ROOT / "tests/golden/thumos_metrics.npz", folder / "scores.npz")
-    for name in ("runs/gtzan-cotrans-b1", "runs/mine"):
+    for name in ("runs/gtzan-cotrans-b1",):
         (folder / name).mkdir(parents=True)
         shutil.copy(ROOT / "weights/models/music-genre.safetensors", folder / name / "best.safetensors")
     _features(folder / "features.npy", 36)
@@ -50,6 +52,9 @@ def _media(folder: Path) -> None:
     write_video(folder / "talk.mp4", seconds=2.0)
     write_sound(folder / "song.mp3", seconds=2.0, rate=44100)
     write_sound(folder / "talk.wav", seconds=2.0)
+    for name in ("love_theme.ogg", "battle-epic.ogg"):
+        write_sound(folder / name, seconds=21.0)  # the pages begin at second 20
+    write_sound(folder / "pi.wav", seconds=2.0)
     write_video(folder / "talks/day1/a.mp4", seconds=1.5)
     write_sound(folder / "talks/talk.wav", seconds=1.5)
     write_video(folder / "videos/one.mp4", seconds=1.0)
@@ -67,6 +72,18 @@ def _gtzan(root: Path) -> None:
                 write_sound(root / "genres" / genre / f"{name}.wav", seconds=1.0, rate=22050, seed=place)
 
 
+def _esc10(root: Path) -> None:
+    for place, label in enumerate(("dog", "rain", "rooster")):
+        for fold in range(1, 5):
+            write_sound(root / label / f"{fold}-{100 + place}-A-{place}.ogg", seconds=1.0, seed=10 * place + fold)
+
+
+def _digits(root: Path) -> None:
+    for place, speaker in enumerate(("george", "jackson", "theo")):
+        for digit in range(10):
+            write_sound(root / f"{digit}_{speaker}_0.wav", seconds=0.4, rate=8000, seed=10 * place + digit)
+
+
 def _features(path: Path, width: int) -> None:
     np.save(path, np.random.default_rng(0).normal(size=(ROWS, width)).astype(np.float32))
 
@@ -78,9 +95,15 @@ def _checkpoint(path: Path) -> None:
 
 
 def _programs(folder: Path) -> None:
-    """`cotrans` and `python` for lines that need a shell."""
+    """`cotrans` and `python` for lines that need a shell, and an `ffmpeg` that gives two seconds of silence."""
     folder.mkdir()
-    for name, module in (("cotrans", "-m cotrans_cli "), ("python", "")):
+    python = f'PYTHONPATH="{ROOT}" exec "{sys.executable}"'
+    programs = {
+        "cotrans": f'{python} -m cotrans_cli "$@"',
+        "python": f'{python} "$@"',
+        "ffmpeg": "head -c 64000 /dev/zero",
+    }
+    for name, line in programs.items():
         program = folder / name
-        program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" {module}"$@"\n')
+        program.write_text(f"#!/bin/sh\n{line}\n")
         program.chmod(0o755)

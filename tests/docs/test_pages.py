@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from cotrans_cli.help_text import examples, joined
-from cotrans_cli.main import app, run
-from tests.docs.command_line import all_commands, option_names, parse_arguments
+from cotrans_cli.main import run
+from tests.docs.command_line import all_commands, option_names, parse_arguments, root_command
 from tests.docs.pages import PAGES, ROOT, inline_code, links, page_name
 
 # The commands whose options a page explains. Pages that are not here may name options of any command.
@@ -59,7 +58,7 @@ def test_options_exist(page: Path) -> None:
 
 
 def general_options() -> set[str]:
-    return option_names(typer.main.get_command(app)) | {"--nproc-per-node"}  # torchrun's
+    return option_names(root_command()) | {"--nproc-per-node"}  # torchrun's
 
 
 def test_every_command_has_a_page() -> None:
