@@ -34,9 +34,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--thumos", action="store_true", help="run the whole of THUMOS14 too (minutes)")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
+    parser.add_argument("--threads", type=int, help="threads of torch (default: its own, as `cotrans evaluate` has)")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    if arguments.threads is not None:
+        torch.set_num_threads(arguments.threads)
     results: dict[str, dict[str, float]] = {}
     for name, config in SIZES.items():
         torch.manual_seed(0)
@@ -45,8 +46,9 @@ def main() -> None:
         torch.manual_seed(0)
         results["thumos14"] = _thumos(ContinualTransformer(SIZES["oad-b1"]).eval())
     if arguments.json:
-        print(json.dumps({"threads": arguments.threads, **results}, indent=2))
+        print(json.dumps({"threads": torch.get_num_threads(), **results}, indent=2))
         return
+    print(f"{torch.get_num_threads()} threads")
     for name, row in results.items():
         print(name)
         for key, value in row.items():
