@@ -72,7 +72,7 @@ from pipelines.features.worker_pool import WorkerPool
 dict(WorkerPool({module!r}, {str(mark)!r}, 1).map(["sleep"]))
 """
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300  # a busy machine may take long to start
     while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
         time.sleep(0.05)
     worker = int(mark.read_text())
