@@ -149,7 +149,7 @@ class LiveView:
         from rich.text import Text
 
         line = Text(no_wrap=True)
-        plain = self._console.color_system is None
+        plain = self._console.no_color or self._console.color_system is None
         newest = list(shown.strip)[-width:]
         for label, warmup in newest:
             if label is None:
@@ -172,7 +172,7 @@ class LiveView:
         parts = [f"× {pace:.2f} real time", f"latency {p50:.0f} / {p95:.0f} ms (p50/p95)", f"dropped {one.dropped}"]
         text = " · ".join(parts)
         if len(text) > width:
-            text = f"×{pace:.2f} · {p50:.0f}/{p95:.0f} ms · drop {one.dropped}"
+            text = f"× {pace:.2f} · {p50:.0f}/{p95:.0f} ms p50/p95 · dropped {one.dropped}"
         if one.reconnects:
             text += f" · reconnected {one.reconnects}"
         return Text(text, style="dim", overflow="ellipsis", no_wrap=True)
@@ -183,13 +183,14 @@ class LiveView:
 
         shown = self._shown[number]
         line = Text(no_wrap=True, overflow="ellipsis")
-        line.append(f"{_shortened(shown.name, 20):20} ", style="bold")
+        room = min(20, max(6, width // 4))
+        line.append(f"{_shortened(shown.name, room):{room}} ", style="bold")
         if shown.newest is None:
             line.append("waiting" if shown.over is None else shown.over, style="dim")
             return line
         label, score = shown.newest.top[0]
         line.append(f"{clock(shown.newest.time)} ", style="dim")
-        names = min(self._label_width, 20)
+        names = min(self._label_width, room)
         line.append(f"{_shortened(label, names):{names}} {100 * score:4.0f} % ", style=self._colours[label])
         if shown.over:
             line.append(f"{shown.over} ", style="dim")

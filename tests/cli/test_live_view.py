@@ -1,0 +1,88 @@
+"""The live view at several widths, with and without colours."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from cotrans_cli.live_view import LiveView, clock
+from pipelines.errors import InputError
+from pipelines.streaming.pipeline import SourceEnded
+from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.rows import Remark
+from pipelines.streaming.source import StreamSource
+from pipelines.streaming.summary import Statistics
+
+CLASSES = ("dog bark", "rain", "crackling fire")
+
+
+def frame(number: int, index: int, label: str | None = "rain") -> Prediction:
+    values = np.array([0.2, 0.7, 0.1])
+    top = (("rain", 0.7), ("dog bark", 0.2), ("crackling fire", 0.1))
+    time = 0.25 * (index + 1)
+    return Prediction("x", number, index, time, time - 0.25, time, label, 0.7, top, index < 4, 12.0, values, values)
+
+
+def drawn(sources: int, width: int, height: int = 30, colours: bool = True) -> list[str]:
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        height=height,
+        force_terminal=True,
+        color_system="standard" if colours else None,
+        legacy_windows=False,
+    )
+    named = [StreamSource("media", f"folder/number {number}.mp4", "") for number in range(sources)]
+    view = LiveView(named, CLASSES, console)
+    console.print(view)  # before anything has come
+    statistics = Statistics([source.name for source in named])
+    view.begin(statistics)
+    statistics.begin()
+    for number in range(sources):
+        for index in range(12):
+            statistics.predicted(number, 0.25, 0.012)
+            view.predicted(frame(number, index, None if index == 6 else "rain"))
+    view.remark(Remark(named[0].name, "connection lost"))
+    view.ended(SourceEnded(sources - 1, named[-1].name, InputError("it broke")))
+    plain = Console(file=io.StringIO(), width=width, height=height, color_system=None, force_terminal=not colours)
+    view._console = console if colours else plain
+    with plain.capture() as captured:
+        plain.print(view)
+    return captured.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    for sources in (1, 3, 12):
+        lines = drawn(sources, width)
+        assert max(map(len, lines)) <= width
+        assert sum("rain" in line for line in lines) >= (1 if width >= 100 else sources)
+        assert any("connection lost" in line for line in lines)
+        assert any("it broke" in line for line in lines)
+
+
+def test_a_panel_shows_time_bars_strip_and_numbers() -> None:
+    lines = drawn(1, 80)
+    text = "\n".join(lines)
+    assert "folder/number 0.mp4" in lines[0]
+    assert "70.0 %" in lines[1] and lines[1].count("█") > 30
+    assert "▒▒▒▒██·█████" in text
+    assert "latency 12 / 12 ms (p50/p95) · dropped 0" in text
+    assert "0:03.0  failed" in text
+
+
+def test_without_colours_the_strip_has_letters() -> None:
+    assert any("rrrrRR·RRRRR" in line for line in drawn(1, 80, colours=False))
+
+
+def test_sources_that_do_not_fit_get_a_line_each() -> None:
+    lines = drawn(12, 80, height=24)
+    assert len(lines) == 14
+    assert all("rain" in line for line in lines[:12])
+
+
+def test_times() -> None:
+    assert [clock(seconds) for seconds in (0.0, 59.96, 61.25, 3725.5)] == ["0:00.0", "1:00.0", "1:01.2", "1:02:05.5"]
