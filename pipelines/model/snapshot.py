@@ -10,13 +10,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pipelines.errors import CheckpointError
+from pipelines.errors import CheckpointError, ConfigurationError
 from pipelines.files import atomic_write
 from pipelines.model.config import ModelConfig
 from pipelines.model.state import StreamState
 
 FORMAT = "cotrans-state"
 VERSION = 1
+_KEYS = ("version", "config", "rows", "extra")
 
 
 def save_state(state: StreamState, config: ModelConfig, path: Path, extra: dict[str, str] | None = None) -> None:
@@ -36,7 +37,10 @@ def save_state(state: StreamState, config: ModelConfig, path: Path, extra: dict[
 def restore_state(path: Path, config: ModelConfig, initial_state: Callable[[int], StreamState]) -> StreamState:
     """Read a state for a model of configuration `config`."""
     metadata, tensors = _read(path)
-    theirs = ModelConfig.from_json(metadata["config"])
+    try:
+        theirs = ModelConfig.from_json(metadata["config"])
+    except ConfigurationError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
     if theirs != config:
         different = [
             f"{name} {value} instead of {getattr(config, name)}"
@@ -44,7 +48,10 @@ def restore_state(path: Path, config: ModelConfig, initial_state: Callable[[int]
             if value != getattr(config, name)
         ]
         raise CheckpointError(f"{path} is the state of another model: {', '.join(different)}")
-    empty = initial_state(int(metadata["rows"]))
+    rows = metadata["rows"]
+    if not tensors or not tensors[0].dim() or not rows.isdecimal() or int(rows) != tensors[0].shape[0] or rows == "0":
+        raise CheckpointError(f"{path} is damaged: it speaks of {rows} streams and does not hold them")
+    empty = initial_state(int(rows))
     wanted = empty.tensors()
     if len(wanted) != len(tensors) or any(
         mine.shape != theirs.shape or mine.dtype != theirs.dtype for mine, theirs in zip(wanted, tensors, strict=True)
@@ -59,8 +66,13 @@ def restore_state(path: Path, config: ModelConfig, initial_state: Callable[[int]
 def read_extra(path: Path) -> dict[str, str]:
     """What the caller of `save_state` put beside the state."""
     metadata, _ = _read(path)
-    extra: dict[str, str] = json.loads(metadata["extra"])
-    return extra
+    try:
+        extra = json.loads(metadata["extra"])
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: what stands beside the state is not JSON") from error
+    if not isinstance(extra, dict):
+        raise CheckpointError(f"{path} is damaged: what stands beside the state is not a JSON object")
+    return {str(key): str(value) for key, value in extra.items()}
 
 
 def _read(path: Path) -> tuple[dict[str, str], list[Tensor]]:
@@ -69,6 +81,9 @@ def _read(path: Path) -> tuple[dict[str, str], list[Tensor]]:
             metadata = file.metadata() or {}
             if metadata.get("format") != FORMAT:
                 raise CheckpointError(f"{path} is not a stream state of cotrans")
+            missing = [key for key in _KEYS if key not in metadata]
+            if missing or not metadata["version"].isdecimal():
+                raise CheckpointError(f"{path} is damaged: it does not say its {', '.join(missing) or 'version'}")
             if int(metadata["version"]) > VERSION:
                 raise CheckpointError(f"{path} was written by a newer cotrans (state version {metadata['version']})")
             return metadata, [file.get_tensor(name) for name in sorted(file.keys())]

@@ -9,9 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, NonFiniteInputError
 from pipelines.model import StreamState
+from pipelines.model.snapshot import read_extra
 from tests.model.small import run_steps, small_model, stream
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -104,6 +107,19 @@ def test_snapshots_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         small_model(torch.float64).restore(path)
     with pytest.raises(CheckpointError, match="no stream state at"):
         model.restore(tmp_path / "missing")
+    with safe_open(path, "pt") as file:
+        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in sorted(file.keys())}
+    for change in ({"rows": "1000000000"}, {"rows": "-1"}, {"rows": "0"}, {"version": "x"}, {"config": "{"}):
+        save_file(tensors, path, {**metadata, **change})
+        with pytest.raises(CheckpointError, match="is damaged"):
+            model.restore(path)
+    for key in ("rows", "version", "config"):
+        save_file(tensors, path, {name: value for name, value in metadata.items() if name != key})
+        with pytest.raises(CheckpointError, match=f"does not say its {key}"):
+            model.restore(path)
+    save_file(tensors, path, {**metadata, "extra": "[]"})
+    with pytest.raises(CheckpointError, match="not a JSON object"):
+        read_extra(path)
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(CheckpointError, match="damaged"):
         model.restore(path)
