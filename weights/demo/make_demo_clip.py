@@ -54,7 +54,7 @@ def rain(random: np.random.Generator, time: Samples) -> Samples:
 
 def helicopter(random: np.random.Generator, time: Samples) -> Samples:
     """Blade slaps eleven times a second over low engine noise."""
-    slap = np.clip(np.sin(2 * np.pi * 11 * time), 0, None) ** 6
+    slap = np.clip(np.sin(2 * np.pi * 11 * time), 0, None) ** 2
     low = coloured_noise(random, len(time), 2.0)
     mid = coloured_noise(random, len(time), 1.0)
     return 0.9 * slap * low + 0.35 * slap * mid + 0.15 * low
