@@ -13,7 +13,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
-from pipelines.errors import CotransError, InputError
+from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.streaming.emitter import PlayContext, RowEmitter
 from pipelines.streaming.encoder_stage import EncoderStage, Mark, Message, Result
 from pipelines.streaming.inbox import Inbox
@@ -110,6 +110,8 @@ class Stream:
 
     def events(self) -> Iterator[Prediction | SourceEnded]:
         """Predictions, and which sources are over. Errors of sources do not raise: they are in the event."""
+        if self._threads or self._stop.is_set():
+            raise UsageError("a stream plays once: open a new one")
         self._start()
         try:
             while (message := self._output.get()) is not None:
@@ -293,7 +295,10 @@ class Stream:
             )
         sink = self._sink_state() if self._sink_state else None
         snapshot = StreamSnapshot(mark.state, tuple(progress), sink, self._settings)
-        save_snapshot(self.options.snapshot, self.model.model, snapshot)
+        try:
+            save_snapshot(self.options.snapshot, self.model.model, snapshot)
+        except OSError as error:
+            raise InputError(f"cannot write the snapshot {self.options.snapshot}: {error.strerror or error}") from error
 
     def _resume(self, path: Path) -> StreamSnapshot:
         snapshot = load_snapshot(path, self.model.model)

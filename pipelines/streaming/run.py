@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TextIO
 
-from pipelines.errors import UsageError
+from pipelines.errors import InputError, UsageError
 from pipelines.files import write_text
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output import OutputOptions, make_sink
@@ -86,8 +86,14 @@ class StreamRun:
                 sink.close()
         summary = replace(self.stream.summary(), interrupted=self._interrupted)
         if self._options.summary is not None:
-            write_text(self._options.summary, json.dumps(summary.to_dict(), indent=2, ensure_ascii=False) + "\n")
+            self._write_summary(self._options.summary, summary)
         return summary
+
+    def _write_summary(self, path: Path, summary: Summary) -> None:
+        try:
+            write_text(path, json.dumps(summary.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise InputError(f"cannot write the summary {path}: {error.strerror or error}") from error
 
     def stop(self) -> None:
         """End soon; from any thread."""

@@ -31,6 +31,7 @@ class TextTarget:
     def __init__(self, where: Path | TextIO, position: int | None = None) -> None:
         """position: go on in a file from this byte on; what came after it is cut off."""
         self._own = isinstance(where, Path)
+        self._name = str(where) if isinstance(where, Path) else "standard output"
         self.fresh = True
         if isinstance(where, Path):
             try:
@@ -52,9 +53,15 @@ class TextTarget:
         return self._file.tell() if self._own else None
 
     def write(self, text: str) -> None:
-        if text:
+        if not text:
+            return
+        try:
             self._file.write(text)
             self._file.flush()
+        except BrokenPipeError:
+            raise  # whoever read it has gone: not an error of ours
+        except OSError as error:
+            raise InputError(f"cannot write to {self._name}: {error.strerror or error}") from error
 
     def close(self) -> None:
         if self._own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 
 from pipelines.errors import InputError, MissingDependencyError, UsageError
 from pipelines.features.media import DamagedMediaError
-from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
+from pipelines.streaming import PcmOptions, PlayOptions, Stream, StreamModel, find_sources
+from pipelines.streaming.formats import JsonLines
 from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.sinks import FrameSink
 from tests.features.made_media import AudioTrackOptions, write_media
 from tests.streaming.flaky_server import Script, serving
 from tests.streaming.made_streams import chirp, played, scores_of, small_model, write_rows, write_sound, write_video
@@ -127,6 +130,50 @@ def test_sources_and_options_that_mean_nothing(tmp_path: Path, model: StreamMode
         played(["camera:0"], model, loop=True)
     with pytest.raises(UsageError, match="begins when it is opened"):
         played(["mic:"], model, start=2.0)
+
+
+def test_a_pipe_that_stalls_does_not_hold_up_a_file(
+    tmp_path: Path, model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = write_sound(tmp_path / "a.wav", 2.0)
+    read, write = os.pipe()
+    with os.fdopen(read) as pipe, os.fdopen(write, "wb", buffering=0) as other_end:
+        monkeypatch.setattr("sys.stdin", pipe)
+        other_end.write(bytes(2 * 16_000))  # one second, and then nothing more for now
+        options = PlayOptions(fast=True, pcm=PcmOptions(16_000))
+        found: dict[int, int] = {0: 0, 1: 0}
+        with Stream(find_sources(["-", str(sound)]), model, options) as stream:
+            for event in stream.events():
+                if isinstance(event, Prediction):
+                    found[event.source_number] += 1
+                elif event.number == 1:
+                    assert found[1] == 20  # the file is done while the pipe still waits
+                    other_end.write(bytes(2 * 16_000))
+                    other_end.close()
+    assert found == {0: 20, 1: 20}
+
+
+def test_a_stream_plays_once(tmp_path: Path, model: StreamModel) -> None:
+    with Stream(find_sources([str(write_sound(tmp_path / "a.wav", 0.5))]), model, PlayOptions(fast=True)) as stream:
+        assert len(list(stream)) == 5
+        with pytest.raises(UsageError, match="plays once"):
+            list(stream)
+
+
+def test_no_room_for_the_output(tmp_path: Path, model: StreamModel) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    with Path("/dev/full").open("w") as full:
+        sink = FrameSink(full, JsonLines(False))
+        prediction = played([write_sound(tmp_path / "a.wav", 0.5)], model)[0]
+        with pytest.raises(InputError, match="cannot write to standard output: No space left"):
+            sink.write(prediction)
+        full.buffer.raw.close()  # what Python still holds cannot be written either
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write to"):
+        FrameSink(tmp_path / "file" / "below.csv", JsonLines(False))
+    with pytest.raises(InputError, match="cannot write the snapshot"):
+        played([tmp_path / "a.wav"], model, snapshot=tmp_path / "file" / "state")
 
 
 def test_no_thread_is_left_behind(tmp_path: Path, model: StreamModel) -> None:
