@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +14,15 @@ from cotrans_cli.commands.stream import stream
 from cotrans_cli.console import note
 
 NEXT = """
-That was a continual transformer: four times a second, one token in and one prediction out.
-What to try next:
-  cotrans stream YOUR_FILE.mp4                   any audio or video file, a URL, camera:0 or mic:
-  cotrans stream SONG.mp3 --model music-genre    another built-in model; `cotrans models` lists them
+That was a continual transformer: four times a second, one token in and one
+prediction out. What to try next:
+  cotrans stream YOUR_FILE.mp4                   or a URL, camera:0, mic:
+  cotrans stream SONG.mp3 --model music-genre    `cotrans models` lists them
   cotrans stream YOUR_FILE.wav --fast --segments --out labels.csv
-  cotrans convert oadtr.pth                      a regular checkpoint as a stream, with proof
+  cotrans convert oadtr.pth                      a regular model as a stream
   cotrans --help                                 everything else"""
+NOT_ON_PATH = """
+(The command is {program}; `. {folder}/activate` puts it on your path.)"""
 
 EXAMPLES = """
 Examples:
@@ -39,4 +43,7 @@ def demo(
     code = stream([str(clip)], model="sound-events", fast=fast, plain=plain)
     if code == 0:
         note(NEXT)
+        program = Path(sys.argv[0])
+        if shutil.which("cotrans") is None and (program.parent / "activate").is_file():
+            note(NOT_ON_PATH.format(program=program, folder=program.parent))
     return code

@@ -56,3 +56,14 @@ SHORTENED: dict[str, str] = {
     "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --fold 4": "--epochs 1",
     "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/": "--epochs 1",
 }
+
+# Commands whose shown output must be the real one. (That of others depends on data or on the machine's speed.)
+REAL_OUTPUT = (
+    "cotrans stream weights/demo/demo.ogg --fast --segments",
+    "cotrans stream weights/demo/demo.ogg --fast --smooth 1 --segments",
+    "cotrans convert tests/golden/oadtr_b1.pth --no-class-token --out oadtr.safetensors",
+    "cotrans flops --model cooadtr-b1",
+    "cotrans models",
+)
+# Digits of rounding errors, which differ from processor to processor.
+ROUNDING = r"largest difference .*"

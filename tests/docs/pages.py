@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ class Shown:
     line: int  # from 1
     text: str
     language: str = "shell"
+    output: tuple[str, ...] = ()  # the lines below a command, up to the next one
 
     @property
     def where(self) -> str:
@@ -89,7 +91,9 @@ def commands(path: Path) -> list[Shown]:
                 text = text[2:]
             elif not text.startswith(PROGRAMS):
                 continue
-            found.append(Shown(block.page, block.line + begin, re.sub(r"\s+#\s.*$", "", text).strip()))
+            below = itertools.takewhile(lambda line: not line.startswith("$ "), block.lines[number:] if prompt else ())
+            text = re.sub(r"\s+#\s.*$", "", text).strip()
+            found.append(Shown(block.page, block.line + begin, text, output=tuple(below)))
     return found
 
 
