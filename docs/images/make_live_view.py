@@ -20,7 +20,7 @@ from rich.text import Text
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 COLUMNS, LINES = 100, 24
-MOMENT = 19.5  # media seconds that the picture is taken at
+MOMENT = 18.5  # media seconds that the picture is taken at
 TITLE = "$ cotrans stream demo.ogg"
 CHROMIUM = """chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
 --disable-background-networking --disable-component-update --hide-scrollbars"""
