@@ -31,7 +31,7 @@ def test_built_in_models_say_what_they_are() -> None:
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="is a folder without a best.safetensors"):
+    with pytest.raises(CheckpointError, match=r"is a folder without a best\.safetensors"):
         find_model(tmp_path)
     with pytest.raises(CheckpointError, match="did you mean 'sound-events'"):
         find_model("sound_event")
