@@ -27,6 +27,7 @@ from pipelines.training.recipe import FeatureOptions
 LAYOUT = "npy"
 WORKER_MODULE = "pipelines.features.extract_worker"
 MOST_WORKERS = 8  # unless the recipe says more
+WORTH_A_WORKER = 60.0  # seconds of media; with less to do, starting a process takes longer than it saves
 OnItem = Callable[[int, int, str], None]  # recordings done, recordings in all, the one that comes next
 
 
@@ -112,7 +113,7 @@ def _in_parallel(
     Outcomes by index, of what went well; the rest is looked at again one by one, where errors get their words.
     """
     waiting = [index for index, item in enumerate(items) if item.media and not _is_there(item.media, target, streams)]
-    count = min(workers or min(os.cpu_count() or 1, MOST_WORKERS), len(waiting))
+    count = min(workers or _worth([items[index] for index in waiting]), len(waiting))
     if count < 2:
         return {}
     setup = {"target": {**asdict(target), "folder": str(target.folder)}, "streams": streams.options.to_dict()}
@@ -130,6 +131,12 @@ def _in_parallel(
     except FatalWorkerError as error:
         raise InputError(str(error)) from error
     return outcomes
+
+
+def _worth(items: Sequence[Item]) -> int:
+    """How many processes pay off; a recording of unknown length is taken to be long."""
+    seconds = sum(WORTH_A_WORKER if item.duration is None else item.duration for item in items)
+    return min(os.cpu_count() or 1, MOST_WORKERS, int(seconds / WORTH_A_WORKER))
 
 
 def _is_there(media: Path, target: Target, streams: StreamFactory) -> bool:

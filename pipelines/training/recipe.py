@@ -44,7 +44,7 @@ class FeatureOptions:
     weights: dict[str, str] = field(default_factory=dict)  # extractor to file or known name
     directory: str | None = None
     cache: str | None = None  # where extracted features are kept; None: the user's cache folder
-    workers: int = 0  # processes that extract; 0: one for each core, up to eight
+    workers: int = 0  # processes that extract; 0: one for each core, up to eight, as far as there is work for them
     finetune: bool = False  # the paper's stage 1: fine-tune the extractor first
 
 
