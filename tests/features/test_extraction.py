@@ -340,13 +340,11 @@ def test_a_hundred_damaged_files(tmp_path: Path, features: str, capfd: pytest.Ca
     for outcome in summary.outcomes:
         if outcome.name == "good":
             continue
-        # In these a cut can look like an end: their pieces stand on their own, and no length is stated.
-        assert outcome.status in ("failed", "damaged") or outcome.source.endswith(("mp3", "ogg", "avi")), outcome
+        assert outcome.status in ("failed", "damaged"), outcome
         if outcome.message:
             assert outcome.source in outcome.message
             assert "\n" not in outcome.message
             assert "unexpected" not in outcome.message
-    assert sum(status in ("failed", "damaged") for status in found.values()) >= 95
     assert not any(name.endswith((".part", ".lock")) for name in tree(tmp_path / "out"))
     assert capfd.readouterr().out == ""
 

@@ -18,7 +18,7 @@ from pipelines.features.media.container import (
     select_streams,
     source_name,
 )
-from pipelines.features.media.damage import missing_bytes, missing_seconds
+from pipelines.features.media.damage import OWN_LENGTH, missing_bytes, missing_seconds
 from pipelines.features.media.info import AudioBlock, VideoFrame
 from pipelines.features.media.probe import describe
 from pipelines.features.media.timeline import Timeline
@@ -194,11 +194,13 @@ class FfmpegReader:
             ends = dict(zip(self._streams, (track.source_end for track in self._tracks), strict=True))
             seconds = missing_seconds(self._container, ends, self._origin)
             lacking = missing_bytes(self._path)
-            # Where the size is stated it decides: the stated length of a track may well be the container's. Matroska
-            # states each track's own.
+            # Where the size is stated it decides: the stated length of a track may well be the container's.
             if lacking or (lacking is None and seconds):
                 found.append("the file ends in the middle" + (f", {seconds:.1f} s are missing" if seconds else ""))
-            elif seconds and "matroska" in self._container.format.name:
+            elif seconds > max(ends.values()) - self._origin and OWN_LENGTH & set(
+                self._container.format.name.split(",")
+            ):
+                # More than half: a last picture that stays may account for less.
                 found.append(f"a track is {seconds:.1f} s shorter than its header says")
         if self._bad_packets:
             found.append(f"packets that cannot be decoded: {self._bad_packets}")
