@@ -65,11 +65,14 @@ def open(
     if table is not None:
         table = table if table.is_file() or table.is_absolute() else root / table
         dataset = open_events(root, table, classes=classes, multi_label=multi_label, rule=rule, hop=hop)
-    elif multi_label or hop is not None:
-        flag = "--multi-label" if multi_label else "--hop"
-        raise UsageError(f"{flag} is for recordings with a table of events, and {root} has no labels.csv")
+    elif multi_label:
+        raise UsageError(f"--multi-label is for recordings with a table of events, and {root} has no labels.csv")
     else:
         dataset = _open_clips(root, classes, rule)
+        if hop is not None and feature_dir is None and not any(item.features for item in dataset.items):
+            raise UsageError(
+                f"--hop is for recordings with a table of events, or for feature files; {root} has clips alone"
+            )
     if feature_dir is not None:
         return attach_features(dataset, feature_dir, hop=hop)
     return _with_own_features(dataset, hop)

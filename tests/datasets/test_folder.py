@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipelines.datasets import Dataset, open_dataset, open_rows
@@ -134,6 +135,16 @@ def test_a_label_without_clips(tmp_path: Path) -> None:
         open_dataset("folder", tmp_path / "cat")
     with pytest.raises(UsageError, match="--multi-label is for recordings with a table of events"):
         open_dataset("folder", tmp_path, multi_label=True)
+
+
+def test_the_hop_of_clips_is_that_of_their_feature_files(tmp_path: Path) -> None:
+    for label in ("a", "b"):
+        (tmp_path / label).mkdir()
+        np.save(tmp_path / label / "1.npy", np.zeros((4, 3), np.float32))
+    assert open_dataset("folder", tmp_path, hop=0.5, validation=0.0).hop == 0.5
+    for wrong in (0, -1.0, float("inf")):
+        with pytest.raises(UsageError, match="--hop must be a finite number above 0"):
+            open_dataset("folder", tmp_path, hop=wrong)
 
 
 def test_the_same_name_twice(tmp_path: Path) -> None:
