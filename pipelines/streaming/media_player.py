@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from pipelines.features.clock import RowClock
 from pipelines.features.extractor import Rows
 from pipelines.features.joint import FeatureStream
 from pipelines.features.media import AudioBlock, DamagedMediaError, MediaInfo, VideoFrame
@@ -162,12 +163,22 @@ class MediaPlayer:
         if lag <= self._options.longest_lag:
             return
         if self.emitter.drops and self._may_skip:
-            row = math.ceil((self.clock.now() - self._options.start) / self.hop)
+            row = int(min(math.ceil((self.clock.now() - self._options.start) / self.hop), self._rows_in_all))
             self.emitter.context.on_dropped(self.emitter.number, self.emitter.skip_to(self._first_row + row))
             self._stream = self._new_stream(row)
         elif self.emitter.drops or not self.live:
             # Nothing is left to skip: the source itself is late, or nothing may be dropped.
             self.clock.pause(lag)
+
+    @property
+    def _rows_in_all(self) -> float:
+        """Rows of this pass, where the source says how long it is: there is nothing to skip to after them."""
+        if self._duration is None:
+            return math.inf
+        seconds = self._duration - self._options.start
+        if self._options.duration is not None:
+            seconds = min(seconds, self._options.duration)
+        return RowClock(self.hop).rows(seconds)
 
     @property
     def _end(self) -> float:

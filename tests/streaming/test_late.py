@@ -42,12 +42,12 @@ def test_drop_keeps_the_latency_bounded_and_counts(tmp_path: Path) -> None:
     begin = time.monotonic()
     predictions, stream = run(tmp_path / "rows.npy", model, late="drop", hop=HOP, longest_lag=0.15)
     # 120 rows play for 2.4 s; a model that waited for each would take 6 s.
-    assert time.monotonic() - begin < 4.0
+    assert time.monotonic() - begin < 5.5
     summary = stream.summary()
     assert summary.dropped > 30
     assert summary.dropped + len(predictions) == 120
     later = [one.latency_ms for one in predictions]
-    assert max(later) < 1000
+    assert max(later) < 2000
     # It does not grow: the last third is no later than the first, but for the noise of the machine.
     third = len(later) // 3
     assert np.median(later[-third:]) < np.median(later[:third]) + 200
@@ -62,7 +62,7 @@ def test_wait_drops_nothing(tmp_path: Path) -> None:
     assert stream.summary().dropped == 0
     np.testing.assert_array_equal(scores_of(predictions), expected)
     # Playing slows down instead of falling behind: what waits is bounded by the queue, not by the length.
-    assert max(one.latency_ms for one in predictions) < 1500
+    assert max(one.latency_ms for one in predictions) < 3000
 
 
 def test_slow_features_skip_to_now(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_slow_features_skip_to_now(tmp_path: Path) -> None:
     model.feature_streams.new = slow  # type: ignore[method-assign]
     begin = time.monotonic()
     predictions, stream = run(sound, model, late="drop", longest_lag=0.3)
-    assert time.monotonic() - begin < 5.0
+    assert time.monotonic() - begin < 7.0
     assert stream.summary().dropped > 5
-    assert stream.summary().dropped + len(predictions) in (24, 25, 26)
-    assert max(one.latency_ms for one in predictions) < 1500
+    assert stream.summary().dropped + len(predictions) == 25
+    assert max(one.latency_ms for one in predictions) < 3000
 
 
 def test_dropping_needs_a_clock(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_real_time_is_real_time(tmp_path: Path) -> None:
         for _ in stream:
             arrivals.append(time.monotonic() - begin)
     assert len(arrivals) == 20
-    assert 1.9 < arrivals[-1] < 3.0
-    assert arrivals[0] < 1.0
+    assert 1.9 < arrivals[-1] < 4.0
+    assert arrivals[0] < 1.5
     begin = time.monotonic()
     played([sound], model)
-    assert time.monotonic() - begin < 1.0
+    assert time.monotonic() - begin < 1.8
