@@ -62,7 +62,7 @@ def test_a_pipe_in_small_pieces_that_closes_within_a_sample() -> None:
     thread.join()
     np.testing.assert_allclose(np.concatenate([block.samples for block in blocks]), samples, atol=2.0**-14)
     ends = [block.end for block in blocks]
-    assert [block.time for block in blocks[1:]] == ends[:-1]
+    assert [block.time for block in blocks[1:]] == pytest.approx(ends[:-1])
 
 
 def test_an_empty_pipe_and_wrong_options() -> None:
