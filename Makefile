@@ -9,10 +9,11 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 setup: .venv/.installed
 
 .venv/.installed: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
-	touch $@
+	@echo "Setting up .venv; the first time this takes a few minutes."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
 
 demo: setup
 	@$(BIN)/cotrans demo
