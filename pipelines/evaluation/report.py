@@ -7,12 +7,15 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.evaluation.bootstrap import Interval
 from pipelines.evaluation.classification import ClassificationScore, Pooling
 from pipelines.evaluation.detection import DetectionScore
 from pipelines.evaluation.metrics import mean_of_present
+
+if TYPE_CHECKING:
+    import pandas
 
 Cell = str | int | float | None
 
@@ -136,6 +139,13 @@ def to_csv(table: Table) -> str:
     writer.writerow(table.columns)
     writer.writerows([["" if cell is None else cell for cell in row] for row in table.rows])
     return text.getvalue()
+
+
+def to_frame(table: Table) -> pandas.DataFrame:
+    """A pandas table for notebooks, full precision."""
+    import pandas
+
+    return pandas.DataFrame(list(table.rows), columns=list(table.columns))
 
 
 def to_markdown(table: Table) -> str:
