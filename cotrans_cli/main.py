@@ -13,7 +13,7 @@ from cotrans_cli.commands import convert, data, demo, evaluate, extract, flops, 
 from cotrans_cli.console import note, print_line
 from cotrans_cli.help_text import tidy
 from pipelines import __version__
-from pipelines.errors import CotransError
+from pipelines.errors import CotransError, InputError
 from pipelines.settings import load_settings
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
@@ -91,6 +91,10 @@ def run(arguments: list[str]) -> int:
         # The reader of our output (head, less) went away: nothing is wrong, and nobody is listening.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # A folder that cannot be written, a disk that is full: the system's own words say it best.
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", InputError.exit_code)
     except Exception as error:
         if _debugging():
             raise

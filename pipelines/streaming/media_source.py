@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from threading import Event
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from pipelines.errors import InputError, MissingDependencyError
 from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame, decode
@@ -37,10 +37,10 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
     wanted = "audio" if audio and not video else "video" if video and not audio else "audio and video"
     if source.kind == "pipe":
         if play.pcm is None:
-            return decode(sys.stdin.buffer, audio=audio, video=video, live=True)
+            return decode(_standard_input(), audio=audio, video=video, live=True)
         if video:
             raise InputError(f"-: raw sound has no pictures, but the model's features need {wanted}")
-        return PcmReader(sys.stdin.buffer, play.pcm, stop)
+        return PcmReader(_standard_input(), play.pcm, stop)
     if source.device:
         lacking = "audio" if source.kind == "camera" and audio else "video" if source.kind != "camera" and video else ""
         if lacking:
@@ -66,3 +66,9 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
         if str(error).endswith(("has no audio track", "has no video track")):
             raise InputError(f"{error}, but the model's features need {wanted}") from error
         raise
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:  # closed by whoever started us
+        raise InputError("standard input is closed: pipe something into `cotrans stream -`")
+    return sys.stdin.buffer
