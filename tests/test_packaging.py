@@ -84,7 +84,7 @@ def test_installed_wheel_predicts_the_same(built: Path, tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)],
         check=True,
-        timeout=120,
+        timeout=300,
     )
     installed, tree = (predictions(place, tmp_path) for place in (site, ROOT))
     assert len(tree) > 80

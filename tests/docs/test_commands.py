@@ -91,7 +91,7 @@ def execute(shown: Shown) -> int:
     """Run the line and return its exit code: in this process where it is a plain `cotrans` command."""
     text = f"{shown.text} {SHORTENED.get(shown.text, '')}".strip()
     if shown.needs_shell or not text.startswith("cotrans "):
-        return subprocess.run(["bash", "-c", f"set -o pipefail; {text}"], timeout=120).returncode
+        return subprocess.run(["bash", "-c", f"set -o pipefail; {text}"], timeout=300).returncode
     return run(Shown(shown.page, shown.line, text).words[1:])
 
 

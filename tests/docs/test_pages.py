@@ -160,9 +160,11 @@ def test_completion_can_be_installed_and_completes(tmp_path: Path) -> None:
         ["bash", "-c", '"$@"; exit $?', "bash", *program, "--install-completion"],
         env=environment,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert "complete" in (tmp_path / ".bash_completions" / "cotrans.sh").read_text()
     words = {"_COTRANS_COMPLETE": "complete_bash", "COMP_WORDS": "cotrans stream --mod", "COMP_CWORD": "2"}
-    done = subprocess.run(program, env={**environment, **words}, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        program, env={**environment, **words}, capture_output=True, text=True, check=True, timeout=300
+    )
     assert done.stdout.split() == ["--model"]
