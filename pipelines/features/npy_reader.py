@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from zipfile import BadZipFile
 
@@ -11,9 +12,18 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError
 
+# numpy parses a file's header with `ast`, which in Python 3.11 fails now and then in two threads at once
+# (SystemError: AST constructor recursion depth mismatch).
+_ONE_AT_A_TIME = Lock()
+
 
 def read_npy(path: Path) -> NDArray[Any]:
     """The array in a file, memory-mapped where it has any element; whatever else stands there is one clear line."""
+    with _ONE_AT_A_TIME:
+        return _read(path)
+
+
+def _read(path: Path) -> NDArray[Any]:
     try:
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:

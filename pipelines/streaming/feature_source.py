@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError
 from pipelines.features.feature_files import read_features
+from pipelines.features.npy_reader import read_npy
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.spec_difference import spec_difference
 from pipelines.streaming.source import StreamSource
@@ -74,4 +75,4 @@ def _pickled(path: Path, entry: str | None) -> tuple[NDArray[Any], ...]:
         raise InputError(f"{path}: {what}, as in {path.name}:{next(iter(videos))} (videos: {names})")
     parts = videos[entry]
     order = [part for part in PARTS if part in parts] + [part for part in parts if part not in PARTS]
-    return tuple(np.load(parts[part], mmap_mode="r", allow_pickle=False) for part in order)
+    return tuple(read_npy(parts[part]) for part in order)
