@@ -1,19 +1,35 @@
-"""The device that a command runs on."""
+"""The device and the threads that a command runs on."""
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
 
 from pipelines.errors import MissingDependencyError, UsageError
+
+if TYPE_CHECKING:
+    import torch
 
 DEVICES = ("auto", "cpu", "cuda")
 
 
 def choose_device(name: str) -> torch.device:
     """auto, cpu or cuda as a device that is there."""
+    import torch
+
     if name not in DEVICES:
         raise UsageError(f"unknown device '{name}': choose from {', '.join(DEVICES)}")
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
         raise MissingDependencyError("--device cuda: PyTorch sees no GPU here; use --device cpu")
     return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def use_threads(count: int | None) -> None:
+    """Let PyTorch work with that many threads; None: as many as it likes."""
+    import torch
+
+    if count is None:
+        return
+    if count < 1:
+        raise UsageError(f"--threads must be at least 1, not {count}")
+    torch.set_num_threads(count)

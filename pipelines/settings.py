@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pipelines.devices import DEVICES
 from pipelines.errors import ConfigurationError
 from pipelines.toml import load_toml
 
@@ -56,5 +57,5 @@ def _check(path: Path, key: str, value: Any) -> None:
             raise ConfigurationError(f"{path}: threads must be a positive whole number, not {value!r}")
     elif not isinstance(value, str) or not value:
         raise ConfigurationError(f"{path}: {key} must be text in quotes, not {value!r}")
-    if key == "device" and value not in ("auto", "cpu", "cuda"):
+    if key == "device" and value not in DEVICES:
         raise ConfigurationError(f"{path}: device must be auto, cpu or cuda, not '{value}'")

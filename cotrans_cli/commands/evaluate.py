@@ -203,6 +203,7 @@ def evaluate(
 
     Beside the score stand MACs, parameters, state, time of a step and real-time factor.
     """
+    from pipelines.devices import use_threads
     from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import ComparisonOptions, parse_modes
     from pipelines.evaluation.comparison_files import check_save_path
@@ -236,10 +237,7 @@ def evaluate(
         _refuse_others(context)
         _score_file(predictions, dataset, options, output, plot, plot_kind, quiet)
         return
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(max(1, threads))
+    use_threads(threads)
     request = parse_request(
         dataset,
         root,

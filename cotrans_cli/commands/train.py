@@ -189,18 +189,13 @@ def _run(
     json: bool,
     quiet: bool,
 ) -> None:
-    import torch
-
     from cotrans_cli.training_progress import print_result, print_seeds, training_progress
-    from pipelines.errors import UsageError
+    from pipelines.devices import use_threads
     from pipelines.training.distributed import is_main_process
     from pipelines.training.loop import TrainingInterrupted
     from pipelines.training.seeds import SeedsResult, train_runs
 
-    if threads is not None:
-        if threads < 1:
-            raise UsageError(f"--threads must be at least 1, not {threads}")
-        torch.set_num_threads(threads)
+    use_threads(threads)
     try:
         with training_progress(quiet) as progress:
             result = train_runs(recipe, out, seeds, resume, device, progress, progress.on_item)

@@ -22,9 +22,9 @@ from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError, UsageError
 from pipelines.evaluation.classification import ClassificationScore, score_clips
-from pipelines.evaluation.metrics import Integers
 from pipelines.evaluation.predictions import Predictions, make_predictions
 from pipelines.evaluation.runner import Damage
+from pipelines.metrics.precision import Integers
 
 NAME = "majority vote"
 FLOATS = 1 << 23  # numbers that are fitted at most (32 MB): windows overlap, so evenly spaced rows say as much

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError
-from pipelines.evaluation.metrics import Bools, Floats, Integers, check_scores, mean_of_present
+from pipelines.metrics.precision import Bools, Floats, Integers, check_scores, mean_of_present
 
 LEVEL = 0.95
 _CHUNK = 1 << 21  # numbers per intermediate array: 16 MB

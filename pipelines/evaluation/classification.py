@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError
 from pipelines.evaluation.bootstrap import Interval, mean_interval
-from pipelines.evaluation.metrics import Floats, Integers
 from pipelines.evaluation.predictions import Predictions
+from pipelines.metrics.precision import Integers
+from pipelines.metrics.voting import majority_vote
 
 # last: the scores at the last token. mean: of all scores of the clip. vote: the class that most tokens name.
 Pooling = Literal["last", "mean", "vote"]
@@ -101,19 +102,6 @@ def clip_predictions(predictions: Predictions, pooling: Pooling) -> NDArray[np.i
     if pooling == "mean":
         return np.asarray(mean.argmax(axis=1), dtype=np.int64)
     return majority_vote(predictions.scores, predictions.video, mean)
-
-
-def majority_vote(scores: Floats, clip: Integers, tie_break: Floats) -> NDArray[np.int64]:
-    """The class that most rows of a clip name, (clips,).
-
-    scores: (rows, classes); clip: (rows,) index; tie_break: (clips, classes), decides among equally often
-    named classes.
-    """
-    clips, classes = tie_break.shape
-    votes = np.zeros((clips, classes), dtype=np.int64)
-    np.add.at(votes, (clip, scores.argmax(axis=1)), 1)
-    leading = votes == votes.max(axis=1, keepdims=True)
-    return np.asarray(np.where(leading, tie_break, -np.inf).argmax(axis=1), dtype=np.int64)
 
 
 def confusion_matrix(truth: Integers, predicted: Integers, classes: int) -> NDArray[np.int64]:

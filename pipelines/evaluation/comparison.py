@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
 from pipelines.datasets.dataset import Dataset
+from pipelines.devices import choose_device
 from pipelines.errors import CotransError, UsageError
 from pipelines.evaluation.baseline import NAME as BASELINE
 from pipelines.evaluation.baseline import Baseline, majority_vote_baseline
@@ -29,7 +30,6 @@ from pipelines.evaluation.runner import MODES, Damage, Mode, Speed
 from pipelines.evaluation.scored_data import ScoredData, other_training
 from pipelines.evaluation.smoothing import Smoothing
 from pipelines.training.feature_cache import OnItem
-from pipelines.training.run import choose_device
 
 OnRows = Callable[[str, Mode, int, int], None]  # row of the table, mode, feature rows done, feature rows in all
 # auto: where the training split has its features already, of gtzan. Extracting them would take the longest part.

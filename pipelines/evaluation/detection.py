@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.evaluation.bootstrap import Interval, precision_intervals
-from pipelines.evaluation.metrics import Bools, Floats, PrecisionScores, mean_of_present, precision_scores
 from pipelines.evaluation.predictions import Predictions, positives_of
 from pipelines.evaluation.protocols import OAD_FUTURE, OAD_WINDOW, Headline, Protocol
 from pipelines.evaluation.smoothing import Smoothing, smooth_scores
 from pipelines.evaluation.stages import stage_scores
+from pipelines.metrics.precision import Bools, Floats, PrecisionScores, mean_of_present, precision_scores
 
 CLIFF_DIVING, DIVING = "CliffDiving", "Diving"
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError
-from pipelines.evaluation.metrics import Bools, Floats, Integers, check_not_nan
 from pipelines.files import atomic_write
+from pipelines.metrics.precision import Bools, Floats, Integers, check_not_nan
 
 
 @dataclass(frozen=True)

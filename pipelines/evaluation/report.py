@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.evaluation.bootstrap import Interval
 from pipelines.evaluation.classification import ClassificationScore, Pooling
 from pipelines.evaluation.detection import DetectionScore
-from pipelines.evaluation.metrics import mean_of_present
+from pipelines.metrics.precision import mean_of_present
 
 if TYPE_CHECKING:
     import pandas

@@ -22,10 +22,10 @@ from pipelines.evaluation.runner import Damage
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.spec_difference import spec_difference
 from pipelines.features.stream_factory import StreamFactory
+from pipelines.training.artifacts import RunFolder
 from pipelines.training.data import open_media
 from pipelines.training.feature_cache import OnItem, cached_features
 from pipelines.training.recipe import DataOptions, FeatureOptions, Recipe
-from pipelines.training.run import EXTRACTOR
 
 # Options of a dataset that decide which items are trained on.
 DIVIDING = ("split", "validation", "test", "split_seed", "fold", "test_fold", "group", "seconds", "passes")
@@ -168,7 +168,7 @@ def _own_features(checkpoint: Checkpoint, path: Path, given: FeatureOptions, ite
         )
     if given.hop not in (None, spec.hop):
         raise ConfigurationError(f"--hop {given.hop:g}: {path} was trained on features with a hop of {spec.hop:g}")
-    beside = path.parent / EXTRACTOR  # of the paper's stage 1: fine-tuned weights in the folder of the run
+    beside = RunFolder(path.parent).extractor  # of the paper's stage 1
     weights = {**({spec.name: str(beside)} if beside.is_file() else {}), **given.weights}
     factory = StreamFactory.for_spec(spec, tuple(f"{name}={file}" for name, file in weights.items()))
     chosen = factory.options

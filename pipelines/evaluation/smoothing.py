@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from pipelines.errors import UsageError
-from pipelines.evaluation.metrics import Floats, Integers
+from pipelines.metrics.precision import Floats, Integers
 
 # video: neighbours within the recording. pooled: over all frames in a row, as the official scripts do, so
 # that the ends of two recordings that happen to follow each other mix.

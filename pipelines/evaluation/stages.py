@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.evaluation.metrics import Bools, Floats, Integers, operating_points
+from pipelines.metrics.precision import Bools, Floats, Integers, operating_points
 
 STAGES = 10
 

@@ -6,6 +6,7 @@
 | environment.json | versions, machine, seed, command |
 | metrics.csv | one row for each epoch |
 | curves.png | the same as a picture |
+| extractor.safetensors, extractor.json | of --finetune-extractor: the feature network and its scores |
 | best.safetensors, last.safetensors | checkpoints that `stream`, `evaluate` and `flops` take |
 | state.pt | optimiser, averages and counters, for --resume |
 | summary.json | the result |
@@ -53,6 +54,11 @@ class RunFolder:
     @property
     def config(self) -> Path:
         return self.path / "config.toml"
+
+    @property
+    def extractor(self) -> Path:
+        """Fine-tuned weights of the feature network, where stage 1 was part of the run."""
+        return self.path / "extractor.safetensors"
 
     @property
     def best(self) -> Path:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from pipelines.checkpoints.checkpoint import load_checkpoint
-from pipelines.devices import choose_device as choose_device
+from pipelines.devices import choose_device
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
@@ -32,8 +32,6 @@ from pipelines.training.recipe_file import recipe_values
 from pipelines.training.sampling import sampling_plan
 from pipelines.training.statistics import FeatureStatistics, feature_statistics, unfolded
 from pipelines.training.validation import Scores, Validator
-
-EXTRACTOR = "extractor.safetensors"  # weights of stage 1, in the folder of the run
 
 
 @dataclass(frozen=True)
@@ -245,7 +243,7 @@ def _with_finetuned_extractor(recipe: Recipe, out: Path, group: Processes, obser
 
     Only the first process fine-tunes; the others wait for its file.
     """
-    weights = out / EXTRACTOR
+    weights = RunFolder(out).extractor
     if group.main and not weights.is_file():
         result = finetune_extractor(open_media(recipe), recipe, out, group, observer)
         found = {name: value for name, value in vars(result).items() if name != "weights"}

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import InputError
-from pipelines.evaluation.classification import majority_vote
-from pipelines.evaluation.metrics import precision_scores
+from pipelines.metrics.precision import precision_scores
+from pipelines.metrics.voting import majority_vote
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.distributed import Processes
 from pipelines.training.losses import frame_losses

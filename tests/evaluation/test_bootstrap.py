@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipelines.errors import ConfigurationError
 from pipelines.evaluation import bootstrap
 from pipelines.evaluation.bootstrap import draw, mean_interval, precision_intervals
-from pipelines.evaluation.metrics import precision_scores
+from pipelines.metrics.precision import precision_scores
 
 
 def resampled(scores: np.ndarray, positives: np.ndarray, video: np.ndarray, weights: np.ndarray) -> tuple[float, float]:

@@ -13,7 +13,6 @@ from pipelines.evaluation.classification import (
     clip_labels,
     clip_predictions,
     confusion_matrix,
-    majority_vote,
     score_clips,
 )
 from pipelines.evaluation.predictions import Predictions, make_predictions
@@ -47,11 +46,6 @@ def test_scores() -> None:
     assert last.confusion.tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
     assert last.notes == ("no clip of rock: no accuracy for it",)
     assert last.interval is not None and last.interval.low == 0.0 and last.interval.high == 1.0
-
-
-def test_ties_of_a_vote_go_to_the_higher_mean() -> None:
-    scores = np.array([[0.6, 0.4], [0.1, 0.9]])
-    assert majority_vote(scores, np.array([0, 0]), scores.mean(axis=0, keepdims=True)).tolist() == [1]
 
 
 def test_confusion_as_in_scikit_learn() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from pipelines.errors import InputError
-from pipelines.evaluation.metrics import (
+from pipelines.metrics.precision import (
     average_precision,
     calibrated_average_precision,
     mean_of_present,

@@ -1,0 +1,1 @@
+"""Numbers out of scores and truth, which training and evaluation both take."""
