@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from typing import Any
@@ -15,6 +14,7 @@ from cotrans_cli.help_text import tidy
 from pipelines import __version__
 from pipelines.errors import CotransError, InputError
 from pipelines.settings import load_settings
+from pipelines.wording import nearest
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
@@ -131,5 +131,5 @@ def _suggestion(message: str) -> str:
     wanted = message.split("'")[1]
     names = [command.name or "" for command in app.registered_commands]
     names += [group.name or "" for group in app.registered_groups]
-    nearest = difflib.get_close_matches(wanted, names, n=1)
-    return f" Did you mean '{nearest[0]}'?" if nearest else ""
+    found = nearest(wanted, names)
+    return f" Did you mean '{found}'?" if found else ""

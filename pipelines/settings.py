@@ -1,8 +1,7 @@
-"""The user's defaults: `~/.config/cotrans/config.toml`."""
+"""The user's defaults, `~/.config/cotrans/config.toml`, and the cache folder."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from pipelines.devices import DEVICES
 from pipelines.errors import ConfigurationError
 from pipelines.toml import load_toml
+from pipelines.wording import did_you_mean
 
 DEFAULT_MODEL = "sound-events"
 
@@ -42,13 +42,23 @@ def load_settings(path: Path | None = None) -> Settings:
     known = [field.name for field in fields(Settings)]
     for key, value in values.items():
         if key not in known:
-            nearest = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean '{nearest[0]}'?" if nearest else f" (settings: {', '.join(known)})"
+            hint = did_you_mean(key, known, otherwise=f" (settings: {', '.join(known)})")
             raise ConfigurationError(f"{path}: there is no setting '{key}'{hint}")
         _check(path, key, value)
     if "cache" in values:
         values["cache"] = Path(values["cache"]).expanduser()
     return Settings(**values)
+
+
+def cache_dir() -> Path:
+    """The user's cache folder: `COTRANS_CACHE`, what config.toml says, or where the platform keeps caches."""
+    if chosen := os.environ.get("COTRANS_CACHE"):
+        return Path(chosen).expanduser()
+    if (set_by_user := load_settings().cache) is not None:
+        return set_by_user
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("cotrans"))
 
 
 def _check(path: Path, key: str, value: Any) -> None:

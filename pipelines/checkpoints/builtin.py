@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from pipelines.checkpoints.checkpoint import SUFFIX, CheckpointHeader, read_header
 from pipelines.errors import CheckpointError
+from pipelines.wording import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,5 @@ def find_model(name_or_path: str | Path) -> Path:
         if best.is_file():
             return best
         raise CheckpointError(f"{path} is a folder without a best{SUFFIX}, not a model")
-    nearest = difflib.get_close_matches(text.lower().replace("_", "-"), names, n=1)
-    hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
     known = f"built in: {', '.join(names)}" if names else "no model is built into this copy of cotrans"
-    raise CheckpointError(f"there is no model file and no built-in model '{text}'{hint} ({known})")
+    raise CheckpointError(f"there is no model file and no built-in model '{text}'{did_you_mean(text, names)} ({known})")

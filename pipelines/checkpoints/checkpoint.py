@@ -24,6 +24,7 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
+from pipelines.wording import listed, one_line
 
 FORMAT = "cotrans-model"
 VERSION = 1
@@ -160,7 +161,7 @@ def check_shapes(wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tupl
         if name in found and found[name] != shape
     ]
     if problems:
-        raise CheckpointError(f"{where} does not fit its model: {listed(problems)}")
+        raise CheckpointError(f"{where} does not fit its model: {listed(problems, separator='; ')}")
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -171,18 +172,6 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise _unreadable(path, error) from error
-
-
-def listed(parts: Sequence[str], limit: int = 8) -> str:
-    """Parts in one line, the first few of them."""
-    more = f" and {len(parts) - limit} more" if len(parts) > limit else ""
-    return "; ".join(map(one_line, parts[:limit])) + more
-
-
-def one_line(text: str, limit: int = 300) -> str:
-    """Text out of a file, fit to be printed: names in a file may hold anything, line ends and escapes included."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def shape_text(shape: Sequence[int]) -> str:

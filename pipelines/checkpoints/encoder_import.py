@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pipelines.checkpoints.checkpoint import empty_model, listed
+from pipelines.checkpoints.checkpoint import empty_model
 from pipelines.checkpoints.encoder_layouts import FoundEncoder, find_encoder
 from pipelines.checkpoints.encoder_reference import EncoderReference, Layer, torch_encoder
 from pipelines.checkpoints.imported import Hints, Imported, agreed, position_entries
@@ -20,6 +20,7 @@ from pipelines.errors import CheckpointError, UsageError
 from pipelines.model.config import Encoding, ModelConfig
 from pipelines.model.positional import cyclic_table
 from pipelines.model.torch_encoder import LAYER_KEYS
+from pipelines.wording import listed
 
 LARGEST_TABLE = 2**26  # numbers: a table that is computed, so no tensor in the file bounds it
 _SIZES = ("layers.0.self_attn.in_proj_weight", "layers.0.linear1.weight")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from pipelines.checkpoints.checkpoint import listed, shape_text
+from pipelines.checkpoints.checkpoint import shape_text
 from pipelines.errors import CheckpointError
+from pipelines.wording import listed
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,9 @@ def rename(
         if key in source and _squeezed(source[key].shape) != _squeezed(shapes[ours])
     ]
     if problems:
-        raise CheckpointError(f"{path} does not have the weights of this kind of model: {listed(problems)}")
+        raise CheckpointError(
+            f"{path} does not have the weights of this kind of model: {listed(problems, separator='; ')}"
+        )
     weights = {ours: source[key].reshape(shapes[ours]) for key, ours in table.items()}
     return Mapped(weights, dict(table), {key: reason for key, reason in dropped.items() if key in source})
 

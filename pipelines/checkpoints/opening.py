@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.checkpoints import encoder_import, oadtr, own_import
-from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names, listed, load_checkpoint
+from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names, load_checkpoint
 from pipelines.checkpoints.encoder_layouts import find_encoder
 from pipelines.checkpoints.imported import Hints, Imported
 from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source, require_finite
 from pipelines.errors import CheckpointError
+from pipelines.wording import listed
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from pipelines.checkpoints.checkpoint import FORMAT, listed, one_line, read_tensors
+from pipelines.checkpoints.checkpoint import FORMAT, read_tensors
 from pipelines.checkpoints.torch_file import LEGACY_START, ZIP_START, read_torch_file
 from pipelines.errors import CheckpointError
 from pipelines.safe_pickle import load_pickle
+from pipelines.wording import listed, one_line
 
 FileKind = Literal["cotrans", "safetensors", "torch"]
 # Where training scripts keep the weights in what they save, in the order of looking.

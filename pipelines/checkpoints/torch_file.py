@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 
 import torch
 
-from pipelines.checkpoints.checkpoint import one_line
 from pipelines.errors import CheckpointError
+from pipelines.wording import one_line
 
 # What `torch.save` writes before anything else in files of before 2020: a magic number, pickled.
 LEGACY_START = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from pipelines.datasets.dataset import SPLITS, Dataset
 from pipelines.datasets.feature_files import attach_features
 from pipelines.datasets.item import Item, Segment
-from pipelines.datasets.media_check import check_media, listed
+from pipelines.datasets.media_check import check_media
 from pipelines.datasets.prepared_folder import INDEX, prepared_folder
 from pipelines.datasets.stream_mixer import SAMPLE_RATE, Recording, mix_stream, plan_streams, read_recording
 from pipelines.errors import InputError, UsageError
 from pipelines.files import write_text
+from pipelines.wording import listed
 
 OBTAIN = (
     "It should contain recordings named DIGIT_SPEAKER_TAKE.wav or .flac, such as 7_jackson_12.wav: they are in the "

@@ -15,9 +15,10 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_files import attach_features, common_spec, is_feature_file
 from pipelines.datasets.folder_events import open_events
 from pipelines.datasets.item import Item
-from pipelines.datasets.media_check import check_media, is_media, listed
+from pipelines.datasets.media_check import check_media, is_media
 from pipelines.datasets.split_rule import UNDECIDED, SplitRule
 from pipelines.errors import InputError, UsageError
+from pipelines.wording import listed
 
 OBTAIN = (
     "It should contain clips/LABEL/*.wav (or .mp4 and the like) for classification, or recordings or .npy features "

@@ -9,9 +9,10 @@ from pipelines.datasets.annotation_csv import AnnotationTable, Event, check_over
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_files import is_feature_file
 from pipelines.datasets.item import Item, Segment
-from pipelines.datasets.media_check import is_media, listed, media_duration
+from pipelines.datasets.media_check import is_media, media_duration
 from pipelines.datasets.split_rule import UNDECIDED, SplitRule
 from pipelines.errors import InputError
+from pipelines.wording import listed
 
 BACKGROUND = "background"
 # Seconds by which an event may end after its file: editors round up, and headers round down. It is cut at the

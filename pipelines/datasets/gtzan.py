@@ -8,10 +8,11 @@ from pathlib import Path
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_files import attach_features
 from pipelines.datasets.item import Item
-from pipelines.datasets.media_check import check_media, listed
+from pipelines.datasets.media_check import check_media
 from pipelines.datasets.shipped import shipped_list
 from pipelines.datasets.splits import exact_fractions
 from pipelines.errors import InputError, UsageError
+from pipelines.wording import listed
 
 GENRES = ("blues", "classical", "country", "disco", "hiphop", "jazz", "metal", "pop", "reggae", "rock")
 FOLDERS = ("genres", "genres_original", "Data/genres_original", "")

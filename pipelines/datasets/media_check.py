@@ -55,9 +55,3 @@ def by_name(paths: Iterable[Path], names: Iterable[str]) -> dict[str, Path]:
     """The file for each of the names (stems) that has one."""
     wanted = set(names)
     return {path.stem: path for path in sorted(paths) if path.stem in wanted}
-
-
-def listed(names: list[str], most: int = 5) -> str:
-    """The first few of many names, for a message."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

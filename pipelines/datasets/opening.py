@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import math
@@ -13,6 +12,7 @@ from typing import Any
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.errors import InputError, UsageError
+from pipelines.wording import did_you_mean
 
 # Name on the command line -> module with `open(root, **options) -> Dataset` and the text `OBTAIN`.
 MODULES = {
@@ -92,9 +92,7 @@ def resolve_root(name: str, root: Path | None) -> Path:
 
 def _module(name: str) -> Any:
     if name not in MODULES:
-        nearest = difflib.get_close_matches(name, MODULES, n=1)
-        hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
-        raise UsageError(f"unknown dataset '{name}': choose from {', '.join(MODULES)}.{hint}")
+        raise UsageError(f"there is no dataset '{name}'{did_you_mean(name, MODULES)} (datasets: {', '.join(MODULES)})")
     return importlib.import_module(MODULES[name])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipelines.errors import InputError
-from pipelines.features.weight_store import cache_dir
+from pipelines.settings import cache_dir
 
 INDEX = "index.json"  # written last: a folder that has it is complete
 

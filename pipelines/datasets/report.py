@@ -12,9 +12,9 @@ from pipelines.datasets.dataset import Dataset, Kind
 from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
-from pipelines.datasets.media_check import listed
 from pipelines.errors import InputError
 from pipelines.features.npy_reader import read_npy
+from pipelines.wording import listed
 
 HOP = 0.25  # seconds between counted frames, where neither features nor options fix it
 

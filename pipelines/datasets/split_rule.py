@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.datasets.item import Item
-from pipelines.datasets.media_check import listed
 from pipelines.datasets.splits import check_fractions, group_of, stable_fractions
 from pipelines.errors import InputError, UsageError
+from pipelines.wording import listed
 
 UNDECIDED = ""  # the split of an item before a rule has been applied
 VALIDATION = 0.2  # the default fraction

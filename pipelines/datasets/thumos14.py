@@ -12,12 +12,12 @@ from pathlib import Path
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_files import LSTR_HOP, OADTR_HOP
 from pipelines.datasets.item import Item
-from pipelines.datasets.media_check import listed
 from pipelines.datasets.pickle_cache import PickleFile, cached_arrays
 from pipelines.datasets.shipped import shipped_list
 from pipelines.datasets.splits import carve_validation
 from pipelines.datasets.streams import attach_streams
 from pipelines.errors import InputError
+from pipelines.wording import listed
 
 OBTAIN = (
     "It should contain annotations (thumos_val_anno.pickle and thumos_test_anno.pickle or anno_thumos.zip of "

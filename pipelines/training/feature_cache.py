@@ -20,8 +20,8 @@ from pipelines.features.recording_extraction import Outcome, Target, extract_rec
 from pipelines.features.sources import Recording
 from pipelines.features.spec import Align, FeatureSpec
 from pipelines.features.stream_factory import StreamFactory, StreamOptions
-from pipelines.features.weight_store import cache_dir
 from pipelines.features.worker_pool import FatalWorkerError, WorkerPool
+from pipelines.settings import cache_dir
 from pipelines.training.recipe import FeatureOptions
 
 LAYOUT = "npy"

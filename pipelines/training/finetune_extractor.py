@@ -22,9 +22,10 @@ from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, CotransError, InputError, UsageError
 from pipelines.features.audio.mel import MelFrontEnd
 from pipelines.features.media import AudioBlock, DamagedMediaError, Resampler, decode
-from pipelines.features.weight_store import WeightStore, cache_dir
+from pipelines.features.weight_store import WeightStore
 from pipelines.files import atomic_write
 from pipelines.metrics.voting import majority_vote
+from pipelines.settings import cache_dir
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.distributed import Processes
 from pipelines.training.events import Observer, Remark, StepDone, nobody

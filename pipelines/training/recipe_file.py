@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pipelines.errors import ConfigurationError, UsageError
 from pipelines.model.config import ModelConfig
 from pipelines.toml import load_toml, loads_toml
 from pipelines.training.recipe import Recipe
+from pipelines.wording import did_you_mean
 
 FOLDER = Path(__file__).parent / "recipes"
 # Beginning of a model preset's name -> the recipe whose numbers are its defaults; the first that fits.
@@ -193,9 +193,8 @@ def _typed(value: Any, annotation: str, where: str) -> Any:
     return float(str(value)) if base == "float" else value
 
 
-def _nearest(name: str, known: Any) -> str:
-    nearest = difflib.get_close_matches(name, list(known), n=1)
-    return f". Did you mean '{nearest[0]}'?" if nearest else f"; there are {', '.join(known)}"
+def _nearest(name: str, known: Collection[str]) -> str:
+    return did_you_mean(name, known, otherwise=f"; there are {', '.join(known)}")
 
 
 def _key(key: str) -> str:

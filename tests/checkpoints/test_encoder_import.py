@@ -236,5 +236,5 @@ def test_what_is_not_said_and_what_does_not_fit(tmp_path: Path) -> None:
 
 def test_unknown_model(tmp_path: Path) -> None:
     torch.save(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)).state_dict(), tmp_path / "m.pth")
-    with pytest.raises(CheckpointError, match=r"no model that we know .* its keys: 0\.weight; 0\.bias"):
+    with pytest.raises(CheckpointError, match=r"no model that we know .* its keys: 0\.weight, 0\.bias"):
         open_source(tmp_path / "m.pth")

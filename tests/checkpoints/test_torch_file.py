@@ -141,7 +141,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
     [
         (torch.zeros(3), "holds a Tensor"),
         ({}, "it holds: nothing"),
-        ({"epoch": 3, "optimizer": {}}, "it holds: epoch; optimizer"),
+        ({"epoch": 3, "optimizer": {}}, "it holds: epoch, optimizer"),
         ({"model": {"a": torch.eye(2).to_sparse()}}, "asks for 'torch._utils._rebuild_sparse_tensor'"),
     ],
 )

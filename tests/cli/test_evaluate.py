@@ -258,7 +258,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
     for arguments, code, words in (
         (("--dataset", "folder", "-c", model), 3, "dataset folder: give its folder with --root"),
         (("--dataset", "folder", "--root", tmp_path / "no", "-c", model), 3, "does not exist"),
-        (("--dataset", "foldr", "--root", root, "-c", model), 2, "Did you mean 'folder'?"),
+        (("--dataset", "foldr", "--root", root, "-c", model), 2, "did you mean 'folder'?"),
         (folder, 2, "which model? --checkpoint names a file or the folder of a run"),
         ((*folder, "-c", tmp_path / "no.safetensors"), 5, "no.safetensors"),
         ((*folder, "-c", tmp_path), 5, "is not the folder of a training run"),

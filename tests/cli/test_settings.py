@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cotrans_cli.main import run
-from pipelines.features.weight_store import cache_dir
-from pipelines.settings import load_settings
+from pipelines.settings import cache_dir, load_settings
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ def test_errors_are_one_line_with_what_to_do(clips: Path, tmp_path: Path) -> Non
     data = ("--dataset", "folder", "--root", clips)
     unknown = error_of(*data, "-s", "training.epoch=3")
     assert isinstance(unknown, ConfigurationError)
-    assert "unknown key 'epoch' in [training]. Did you mean 'epochs'?" in str(unknown)
+    assert "unknown key 'epoch' in [training]; did you mean 'epochs'?" in str(unknown)
     assert isinstance(error_of("--root", clips), UsageError)
     assert "--dataset names one" in str(error_of("--root", clips))
     assert isinstance(error_of("--dataset", "folder", "--root", tmp_path / "nowhere"), InputError)

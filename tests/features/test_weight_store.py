@@ -22,8 +22,9 @@ from pipelines.errors import ConfigurationError, InputError, MissingDependencyEr
 from pipelines.features import download as download_module
 from pipelines.features.download import Download, download
 from pipelines.features.weight_registry import SHIPPED, WeightEntry, known_weights, read_registry
-from pipelines.features.weight_store import WeightStore, cache_dir
+from pipelines.features.weight_store import WeightStore
 from pipelines.files import file_sha256
+from pipelines.settings import cache_dir
 
 CONTENT = np.random.default_rng(5).bytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

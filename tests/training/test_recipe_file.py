@@ -67,9 +67,9 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[training]\nepoch = 3\n", "unknown key 'epoch' in [training]. Did you mean 'epochs'?"),
-        ("[trainning]\nepochs = 3\n", "unknown section [trainning]. Did you mean 'training'?"),
-        ("[model]\nwidht = 3\n", "unknown key 'widht' in [model]. Did you mean 'width'?"),
+        ("[training]\nepoch = 3\n", "unknown key 'epoch' in [training]; did you mean 'epochs'?"),
+        ("[trainning]\nepochs = 3\n", "unknown section [trainning]; did you mean 'training'?"),
+        ("[model]\nwidht = 3\n", "unknown key 'widht' in [model]; did you mean 'width'?"),
         ("[training]\nepochs = 2.5\n", "training.epochs must be a whole number"),
         ("[training]\nepochs = 0\n", "training.epochs must be at least 1"),
         ('[optimizer]\nname = "adagrad"\n', "optimizer.name must be one of adam, adamw, sgd"),

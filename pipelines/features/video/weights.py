@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from pipelines.errors import CheckpointError
 from pipelines.features.video.key_tables import KeyTable, choose
 from pipelines.features.weight_file import read_weight_file
+from pipelines.wording import listed
 
 RANDOM_SEED = 5
-LISTED = 6  # keys that an error names
 COUNTER = "num_batches_tracked"  # old files lack this counter; inference does not use it
 
 
@@ -86,12 +86,6 @@ def fill_randomly(network: nn.Module) -> None:
         else:
             state[name] = torch.zeros(value.shape, dtype=value.dtype)
     network.load_state_dict(state, strict=True, assign=True)
-
-
-def listed(keys: list[str]) -> str:
-    """The first few of many."""
-    shown = ", ".join(keys[:LISTED])
-    return shown if len(keys) <= LISTED else f"{shown} and {len(keys) - LISTED} more"
 
 
 def _resize_head(network: nn.Module, head: str, weight: Tensor) -> None:

@@ -1,0 +1,33 @@
+"""Pieces of messages: short lists, text of files on one line, the nearest name to a mistyped one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+def listed(names: Sequence[str], most: int = 6, separator: str = ", ") -> str:
+    """The first few of many names, in one line."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(map(one_line, names[:most])) + more
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """Text out of a file, fit to be printed: names in a file may hold anything, line ends and escapes included."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that a mistyped one is likely to mean. cutoff: how alike they must be, 0 to 1."""
+    names = list(known)
+    for text in (name, name.lower(), name.lower().replace("_", "-")):
+        if found := difflib.get_close_matches(text, names, n=1, cutoff=cutoff):
+            return found[0]
+    return None
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", cutoff: float = 0.6) -> str:
+    """The end of a message about an unknown name: the nearest one, or `otherwise` where none is near."""
+    found = nearest(name, known, cutoff)
+    return otherwise if found is None else f"; did you mean '{found}'?"
