@@ -72,26 +72,57 @@ def attend_band(
     query: (B, h, T, w). key, value: (B, h, n - 1 + T, w) in order of time, the n - 1 before the chunk first.
     seen: (B, n - 1) true where those were really there. class_key, class_value: (B, h, 1, w) seen by every query.
 
-    Groups of queries are done one after the other: the scores of one group stay in the cache of a core.
+    The queries go in groups, each with the keys that any of them sees. The groups are overlapping views of the keys:
+    one call does them all, and the scores of a group stay in the cache of a core.
     """
-    length = query.shape[2]
+    batch, heads, length, width = query.shape
     carried = key.shape[2] - length
-    lead = 0 if class_key is None else 1
-    offset = torch.arange(carried + GROUP, device=key.device) - torch.arange(GROUP, device=key.device).unsqueeze(1)
-    outside = F.pad((offset < 0) | (offset > carried), (lead, 0), value=False)  # (GROUP, lead + n - 1 + GROUP)
-    band = torch.zeros(outside.shape, dtype=query.dtype, device=query.device).masked_fill(outside, float("-inf"))
-    groups = []
-    for first in range(0, length, GROUP):
-        last = min(first + GROUP, length)
-        size, stop = last - first, carried + last
-        keys, values = key[:, :, first:stop], value[:, :, first:stop]
-        if class_key is not None and class_value is not None:
-            keys, values = torch.cat([class_key, keys], dim=2), torch.cat([class_value, values], dim=2)
-        bias = band[:size, : lead + stop - first]
-        if first < carried:
-            absent = F.pad(~seen[:, first:], (lead, stop - carried), value=False)[:, : lead + stop - first]
-            bias = bias.masked_fill(absent[:, None, None], float("-inf"))
-        groups.append(
-            F.scaled_dot_product_attention(query[:, :, first:last], keys, values, bias, dropout_p=dropout, scale=1.0)
+    groups, size = group_sizes(length)
+    spare = groups * size - length  # queries at the end that nobody asked for
+    reach = carried + size  # keys of one group
+    queries, keys, values = (_time_first(rows, spare) for rows in (query, key, value))  # (time, B · h, w)
+    queries = queries.view(groups, size, batch * heads, width).transpose(1, 2)
+    keys, values = (rows.unfold(0, reach, size).transpose(2, 3) for rows in (keys, values))  # (groups, B · h, reach, w)
+    offset = torch.arange(reach, device=key.device) - torch.arange(size, device=key.device).unsqueeze(1)
+    hidden = ((offset < 0) | (offset > carried)).expand(1, 1, size, reach)
+    absent = _absent(seen)
+    if absent is not None:
+        absent = F.pad(absent, (0, groups * size)).unfold(1, reach, size).transpose(0, 1)  # (groups, B or 1, reach)
+        if batch > 1 and absent.shape[1] == batch:
+            absent = absent.repeat_interleave(heads, dim=1)
+        hidden = hidden | absent.unsqueeze(2)
+    if class_key is not None and class_value is not None:
+        keys, values = (
+            torch.cat([_time_first(one, 0).transpose(0, 1).expand(groups, -1, 1, width), rows], dim=2)
+            for one, rows in ((class_key, keys), (class_value, values))
         )
-    return torch.cat(groups, dim=2)
+        hidden = F.pad(hidden, (1, 0), value=False)
+    bias = torch.zeros(hidden.shape, dtype=query.dtype, device=query.device).masked_fill_(hidden, float("-inf"))
+    attended = F.scaled_dot_product_attention(queries, keys, values, bias, dropout_p=dropout, scale=1.0)
+    rows = attended.transpose(1, 2).reshape(groups * size, batch, heads, width)[:length]
+    return rows.permute(1, 2, 0, 3)
+
+
+def group_sizes(length: int) -> tuple[int, int]:
+    """How many groups `attend_band` makes of `length` queries, and how many queries each has."""
+    groups = -(-length // GROUP)
+    return groups, -(-length // groups)
+
+
+def _absent(seen: Tensor) -> Tensor | None:
+    """Which keys before the chunk were never there: (B, n - 1), one row for all streams in step, or None for none.
+
+    As in `ring.cursor_for`, values are looked at only where that does not wait for a device or end a trace.
+    """
+    if seen.is_cpu and not torch.compiler.is_compiling():
+        if bool(seen.all()):
+            return None
+        if bool((seen == seen[:1]).all()):
+            return ~seen[:1]
+    return ~seen
+
+
+def _time_first(rows: Tensor, spare: int) -> Tensor:
+    """(B, h, T, w) to (T + spare, B · h, w), without a copy for one stream whose heads lie side by side."""
+    rows = rows.permute(2, 0, 1, 3).flatten(1, 2)
+    return F.pad(rows, (0, 0, 0, 0, 0, spare)) if spare else rows

@@ -180,11 +180,14 @@ class Block(nn.Module):
             query = self.project_query(rows)
             key, value = self.project_key_value(tokens)
         slots = before % n + lead
-        carried_key, carried_value = (ring[batch_rows, :, slots].transpose(1, 2) for ring in (state.key, state.value))
+        keys, values = (
+            torch.cat([ring[batch_rows, :, slots], new.transpose(1, 2)], dim=1).transpose(1, 2)
+            for ring, new in ((state.key, key), (state.value, value))
+        )
         attended = attend_band(
             query,
-            torch.cat([carried_key, key], dim=2),
-            torch.cat([carried_value, value], dim=2),
+            keys,
+            values,
             before >= 0,
             state.key[:, :, :1] if lead else None,
             state.value[:, :, :1] if lead else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.model.attention import GROUP
+from pipelines.model.attention import group_sizes
 from pipelines.model.config import ModelConfig
 from pipelines.reports.block_work import Modules, add, attention_norm, finish, head, projection, regular_block
 from pipelines.reports.step_work import single_output_block
@@ -39,7 +39,7 @@ def _banded_blocks(modules: Modules, config: ModelConfig) -> None:
     n, d, heads = config.window, config.width, config.heads
     if config.positional == "recycling":
         add(modules, "positions", elementwise(n * d))
-    sizes = [min(GROUP, n - first) for first in range(0, n, GROUP)]
+    groups, size = group_sizes(n)
     for index in range(1, config.blocks + 1):
         class_token = config.class_token_block == index
         other_query = class_token or (config.lag > 0 and index == config.blocks)
@@ -48,11 +48,10 @@ def _banded_blocks(modules: Modules, config: ModelConfig) -> None:
         if class_token:  # its key and value, for the state
             attention_norm(modules, config, index, 1)
             add(modules, f"block {index} in-projection", projection(config, 1, 2))
-        groups = [attention(size, class_token + n - 1 + size, d, heads) for size in sizes]
+        banded = attention(size, class_token + n - 1 + size, d, heads) * groups
         # By the paper's rule each of the n tokens does a single-output step.
         steps = attention(1, class_token + n, d, heads) * n
-        macs, other = sum(group.macs for group in groups), sum(group.other for group in groups)
-        add(modules, f"block {index} attention", Work(macs, steps.paper_rule, other))
+        add(modules, f"block {index} attention", Work(banded.macs, steps.paper_rule, banded.other))
         finish(modules, config, index, n)
 
 
