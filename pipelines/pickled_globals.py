@@ -20,6 +20,10 @@ class RefusedError(Exception):
     """The file asks for something that is not on the list; the message says what."""
 
 
+class RefusedNameError(RefusedError):
+    """It asks for a function or class by its name: only pickles do, while other refusals may be chance bytes."""
+
+
 class Known(Enum):
     """A name on the list."""
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipelines.bounded_file import BoundedFile, UnreadableError, opened
 from pipelines.errors import CotransError, InputError
-from pipelines.pickled_globals import KNOWN_GLOBALS, Pending, RefusedError, build, call, make
+from pipelines.pickled_globals import KNOWN_GLOBALS, Pending, RefusedError, RefusedNameError, build, call, make
 
 Array = NDArray[Any]
 
@@ -38,14 +38,15 @@ def load_pickle(
 
     `keep` sees every array as soon as it is complete and returns what stands in its place: writing it to disk
     and returning a memory map reads a file that is larger than memory. Arrays are read-only. `name` stands in
-    error messages (default: the path), `error` is what is raised.
+    error messages (default: the path), `error` is what is raised; its cause is a RefusedError where the file asks
+    for something that is not read.
     """
     label = name or (str(source) if isinstance(source, Path) else "the pickle")
     try:
         with opened(source) as file:
             return _Machine(BoundedFile(file), keep).run()
     except RefusedError as refusal:
-        raise error(f"{label}: refused: the pickle asks for {refusal}; {READS}") from None
+        raise error(f"{label}: refused: the pickle asks for {refusal}; {READS}") from refusal
     except UnreadableError as problem:
         raise error(f"{label}: cannot be read: {problem}") from problem
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, EOFError, OverflowError) as problem:
@@ -208,7 +209,7 @@ class _Machine:
             raise ValueError("a name that is not text")
         known = KNOWN_GLOBALS.get((module, name))
         if known is None:
-            raise RefusedError(repr(f"{module}.{name}"[:100]))  # a name may hold anything, line ends too
+            raise RefusedNameError(repr(f"{module}.{name}"[:100]))  # a name may hold anything, line ends too
         return known
 
     def _replace_top(self, value: Any, operand: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.checkpoints.checkpoint import build_model, read_header
-from pipelines.checkpoints.opening import open_source, recognised_as
+from pipelines.checkpoints.opening import import_source, recognised_as
 from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source
 from pipelines.errors import CheckpointError, CotransError, InputError, UsageError
 from pipelines.model import snapshot
@@ -105,7 +105,7 @@ def _other_model(path: Path, source: SourceFile) -> Description:
         summary = f"weights of a model that `cotrans convert` does not know: {len(source.weights)} tensors"
         return Description(path, "model of another project", summary, details)
     try:
-        imported = open_source(path).imported
+        imported = import_source(source)
         details["config"] = imported.config.to_dict()
         summary = f"{imported.kind}: `cotrans convert {path}` makes a streaming model of it"
     except UsageError as error:

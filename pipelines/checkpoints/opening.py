@@ -30,8 +30,7 @@ def open_source(path: Path, hints: Hints | None = None) -> OpenedSource:
         checkpoint = load_checkpoint(path)
         return OpenedSource(own_import.read(checkpoint), checkpoint, ())
     source = read_source(path)
-    require_finite(source.weights, path)
-    return OpenedSource(_import(source, hints or Hints()), None, source.beside)
+    return OpenedSource(import_source(source, hints), None, source.beside)
 
 
 def open_checkpoint(path: Path, hints: Hints | None = None) -> Checkpoint:
@@ -53,7 +52,10 @@ def recognised_as(source: SourceFile) -> str | None:
     return None if found is None else found.layout.library
 
 
-def _import(source: SourceFile, hints: Hints) -> Imported:
+def import_source(source: SourceFile, hints: Hints | None = None) -> Imported:
+    """The model in another project's file that has been read already."""
+    hints = hints or Hints()
+    require_finite(source.weights, source.path)
     if hints.prefix is None and oadtr.recognise(source.weights):
         return oadtr.read(source, hints)
     if encoder_import.recognise(source.weights, hints.prefix):

@@ -13,6 +13,7 @@ from torch import Tensor
 from pipelines.checkpoints.checkpoint import FORMAT, read_tensors
 from pipelines.checkpoints.torch_file import LEGACY_START, ZIP_START, read_torch_file
 from pipelines.errors import CheckpointError
+from pipelines.pickled_globals import RefusedNameError
 from pipelines.safe_pickle import load_pickle
 from pipelines.wording import listed, one_line
 
@@ -60,7 +61,7 @@ def _refuse_pickle(path: Path) -> None:
     try:
         load_pickle(path, error=CheckpointError)
     except CheckpointError as error:
-        if ": refused: the pickle asks for '" in str(error):
+        if isinstance(error.__cause__, RefusedNameError):
             raise
         return
     raise CheckpointError(f"{path} is a pickle, but not one of torch.save: save with torch.save(model.state_dict(), …)")

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,9 +41,17 @@ class PickleFile:
         try:
             archive = zipfile.ZipFile(self.path)
         except (OSError, zipfile.BadZipFile) as error:
-            raise InputError(f"{self.path}: not a readable zip archive ({error})") from error
-        with archive, archive.open(self.member) as file:
+            raise InputError(f"{self.path}: not a readable zip archive ({error}); download it again") from error
+        with archive, self._opened(archive) as file:
             return load_pickle(cast(BinaryIO, file), name=str(self), keep=keep)
+
+    def _opened(self, archive: zipfile.ZipFile) -> IO[bytes]:
+        try:
+            return archive.open(str(self.member))
+        except RuntimeError as error:  # what zipfile raises for a password
+            raise InputError(f"{self}: encrypted; unpack the archive and give the folder") from error
+        except (KeyError, NotImplementedError, OSError, zipfile.BadZipFile) as error:
+            raise InputError(f"{self}: cannot be read ({error}); unpack the archive and give the folder") from error
 
     @property
     def identity(self) -> str:

@@ -12,37 +12,25 @@ from pipelines.features.media.downmix import to_mono
 from pipelines.features.media.info import AudioBlock
 from pipelines.features.media.resampler import Resampler
 from pipelines.features.media.timeline import Timeline, timestamp
+from pipelines.features.media.track import TrackReader
 
 JITTER = 0.1  # seconds by which timestamps may differ from the count of samples before the count is corrected
 SILENCE = 1.0  # seconds of silence per block, so that a long gap needs no memory
 
 
-class AudioTrackReader:
+class AudioTrackReader(TrackReader):
     """Decoded audio frames in, blocks at `rate` (None: the track's own) from media time `start` on out."""
 
     def __init__(self, timeline: Timeline, track_rate: int, rate: int | None, start: float) -> None:
+        super().__init__(timeline, start)
         self.track_rate = track_rate
         self.rate = rate or track_rate
         self.heard = 0  # samples that came from the source, at the track's rate
-        self.late = 0  # frames that came after silence had been given for them
         self.not_finite = 0  # samples that were NaN or infinite and are now 0
-        self._filled = False
-        self._timeline = timeline
-        self._start = start
         self._count = 0  # samples so far, silence included, at the track's rate
         self._emitted = 0  # samples so far at `rate`
         self._resampler = Resampler(track_rate, self.rate)
         self._other: Resampler | None = None  # for a track that changes its rate in the middle
-
-    @property
-    def jumps(self) -> int:
-        """Timestamps that could not be true."""
-        return self._timeline.jumps
-
-    @property
-    def source_end(self) -> float:
-        """Media time that the source's own frames reach, without anything that was filled in."""
-        return self._timeline.reached
 
     @property
     def end(self) -> float:

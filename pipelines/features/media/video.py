@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipelines.features.media.info import VideoFrame
 from pipelines.features.media.picture import Matrix, display_matrix, to_rgb
 from pipelines.features.media.timeline import Timeline, timestamp
+from pipelines.features.media.track import TrackReader
 
 LONGEST_STILL = 10.0  # seconds after which a picture that stays is given again
 USUAL_DURATION = 0.04  # seconds; for a single picture and for tracks that state no rate
@@ -25,32 +26,19 @@ def black(width: int, height: int) -> NDArray[np.uint8]:
     return np.zeros((height, width, 3), np.uint8)
 
 
-class VideoTrackReader:
+class VideoTrackReader(TrackReader):
     """Places decoded pictures in media time, from `start` on."""
 
     def __init__(self, timeline: Timeline, codec: str, rate: float | None, size: tuple[int, int], start: float) -> None:
-        self.late = 0  # pictures that came after others had been given for their time
+        super().__init__(timeline, start)
         self.shown = 0  # pictures that came from the source
-        self._filled = False
-        self._timeline = timeline
         self._usual = 1.0 / rate if rate and timeline.plausible(1.0 / rate) else USUAL_DURATION
         self._codec = codec
         self._size = size
-        self._start = start
         self._matrices: dict[float, Matrix] = {}  # by rotation: the full matrix, which knows mirroring too
         self._last: VideoFrame | None = None  # the newest frame, maybe a repetition
         self._picture: VideoFrame | None = None  # the newest that is none: repetitions form no chain
         self._before: VideoFrame | None = None  # the picture that is on display at `start`
-
-    @property
-    def jumps(self) -> int:
-        """Timestamps that could not be true."""
-        return self._timeline.jumps
-
-    @property
-    def source_end(self) -> float:
-        """Media time that the source's own frames reach, without anything that was filled in."""
-        return self._timeline.reached
 
     @property
     def end(self) -> float:
