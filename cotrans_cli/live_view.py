@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.console import note, result_console
 
@@ -33,6 +33,10 @@ REMARKS = 3  # newest remarks that are shown
 class PlainObserver:
     """Remarks as lines on stderr; predictions are written by the sinks."""
 
+    def __init__(self, several: bool) -> None:
+        """several: sources play; what is wrong with a single one ends the command, which says so."""
+        self._several = several
+
     def begin(self, statistics: Statistics) -> None:
         pass
 
@@ -40,8 +44,8 @@ class PlainObserver:
         pass
 
     def ended(self, event: SourceEnded) -> None:
-        if event.error is not None:
-            note(f"cotrans: {event.error}")
+        if event.error is not None and self._several:
+            note(f"cotrans: error: {event.error}")
 
     def remark(self, remark: Remark) -> None:
         note(f"{remark.source}: {remark.text}")
@@ -67,6 +71,12 @@ class LiveView:
         self._console = console
         self._statistics: Statistics | None = None
         self._remarks: deque[str] = deque(maxlen=REMARKS)
+        self.errors: list[str] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was never anything to see."""
+        return all(shown.newest is None for shown in self._shown)
 
     # ---- the observer --------------------------------------------------------------------------------------
 
@@ -82,6 +92,7 @@ class LiveView:
         self._shown[event.number].over = "ended" if event.error is None else "failed"
         if event.error is not None:
             self._remarks.append(str(event.error))
+            self.errors.append(str(event.error))
 
     def remark(self, remark: Remark) -> None:
         self._remarks.append(f"{remark.source}: {remark.text}")
@@ -202,14 +213,19 @@ class LiveView:
 def observing(live: bool, sources: Sequence[StreamSource], class_names: Sequence[str]) -> Iterator[Observer]:
     """Who watches the stream: the live view, or somebody who passes remarks on."""
     if not live:
-        yield PlainObserver()
+        yield PlainObserver(len(sources) > 1)
         return
     from rich.live import Live
 
     console = result_console()
     view = LiveView(sources, class_names, console)
-    with Live(view, console=console, refresh_per_second=REFRESHES, redirect_stderr=False, vertical_overflow="crop"):
+    live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
+    with Live(view, console=console, **live_options) as drawing:
         yield view
+        drawing.transient = view.empty
+    if len(sources) > 1:
+        for error in view.errors:  # in full: the view cuts them off at its edge
+            note(f"cotrans: error: {error}")
 
 
 def can_show() -> bool:

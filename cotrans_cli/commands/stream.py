@@ -118,7 +118,10 @@ def stream(
             metavar="FILE|FOLDER", help="Write there; a folder gets a file per source.", rich_help_panel=OUTPUT
         ),
     ] = None,
-    top_k: Annotated[int, typer.Option(help="How many of the best classes are shown.", rich_help_panel=OUTPUT)] = 3,
+    top_k: Annotated[
+        int | None,
+        typer.Option(help="How many of the best classes are shown.", show_default="3", rich_help_panel=OUTPUT),
+    ] = None,
     threshold: Annotated[
         float, typer.Option(help="Below this score (0 to 1) a frame has no label.", rich_help_panel=OUTPUT)
     ] = 0.0,
@@ -178,13 +181,14 @@ def stream(
     The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
     """
     from cotrans_cli.live_view import can_show, observing
+    from pipelines.devices import use_threads
     from pipelines.settings import load_settings
     from pipelines.streaming import PlayOptions, PredictionOptions, find_sources, open_model
     from pipelines.streaming.output import OutputOptions
     from pipelines.streaming.run import RunOptions, StreamRun
 
     settings = load_settings()
-    set_threads(threads or settings.threads)
+    use_threads(settings.threads if threads is None else threads)
     nothing_else = out is not None or not (format or scores or segments)
     watching = nothing_else and not plain and can_show()
     output = None if watching and out is None else OutputOptions(format, out, scores, segments)
@@ -210,6 +214,10 @@ def stream(
         summary=summary,
     )
     found = find_sources(sources)
+    if all(source.problem for source in found):  # no model is needed to say so
+        for source in found:
+            note(f"cotrans: error: {source.problem}")
+        return BAD_INPUTS
     chosen = open_model(
         model, device=device or settings.device, weights=tuple(weights or ()), activation=cast(Any, activation)
     )
@@ -223,13 +231,18 @@ def stream(
         # try to write what is left, and click would make an exit code of 1 out of it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if not quiet:
+    errors = run.stream.errors
+    if not quiet and (result.frames or not errors):
         for line in result.lines():
             note(line)
     if signals:
         return 128 + signals[0]
-    run.stream.raise_if_all_failed()
-    return BAD_INPUTS if result.errors else 0
+    if len(found) == 1:
+        run.stream.raise_if_all_failed()
+    if 0 < len(errors) < len(found):
+        note(f"cotrans: error: {len(errors)} of {len(found)} sources failed")
+        return BAD_INPUTS
+    return errors[0].exit_code if errors else 0
 
 
 @contextmanager
@@ -250,18 +263,6 @@ def stopping(run: StreamRun) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def set_threads(count: int | None) -> None:
-    """Let PyTorch use that many threads."""
-    if count is not None:
-        import torch
-
-        from pipelines.errors import UsageError
-
-        if count < 1:
-            raise UsageError(f"--threads must be at least 1, not {count}")
-        torch.set_num_threads(count)
 
 
 def _pcm(rate: int | None, channels: int | None, sample_format: str | None) -> Any:

@@ -5,10 +5,37 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pipelines.errors import MissingDependencyError
+from pipelines.checkpoints.builtin import builtin_models
+from pipelines.errors import InputError, MissingDependencyError
+from pipelines.features.spec import Kind
 from pipelines.streaming.source import StreamSource
 
 ALSA = Path("/proc/asound/cards")
+
+
+def check_device(source: StreamSource, audio: bool, video: bool) -> None:
+    """Refuse a device that does not give what the model's features need, and say what to use instead."""
+    camera = source.kind == "camera"
+    if not (audio if camera else video):
+        return
+    if audio and video:
+        raise InputError(
+            f"{source.name}: gives {'pictures' if camera else 'sound'} only, but the model takes sound and pictures "
+            "together: name a file, an address or - that holds both"
+        )
+    gives, needed, other = ("video", "audio", "mic:") if camera else ("audio", "video", "camera:0")
+    fitting = models_taking("video" if camera else "audio")
+    choice = ", ".join(fitting) if fitting else f"none is built in; `cotrans train` makes one from {gives} features"
+    raise InputError(
+        f"{source.name}: gives {gives}, but the model takes {needed}: use {other} with this model, or --model with one "
+        f"that takes {gives} ({choice})"
+    )
+
+
+def models_taking(kind: Kind) -> list[str]:
+    """Built-in models whose features come from one kind of media alone."""
+    specs = {model.name: model.header.features for model in builtin_models()}
+    return [name for name, spec in specs.items() if spec and {part.kind for part in spec.parts} == {kind}]
 
 
 def device_target(source: StreamSource) -> tuple[str, str]:

@@ -47,7 +47,7 @@ class Csv:
 
     def __init__(self, class_names: Sequence[str], top_k: int, scores: bool, segments: bool) -> None:
         self._class_names = class_names if scores else ()
-        self._top_k = min(top_k, len(class_names))
+        self._top_k = top_k
         self._segments = segments
 
     def header(self) -> str:

@@ -17,12 +17,21 @@ PATIENCE = 0.2  # seconds between looks at whether the stream is to stop
 class Inbox:
     """Sources put rows in from their threads; the model takes at most one from each at a time."""
 
-    def __init__(self, slots: int, capacity: int, stop: Event, on_dropped: OnDropped) -> None:
+    def __init__(
+        self,
+        slots: int,
+        capacity: int,
+        stop: Event,
+        on_dropped: OnDropped,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """capacity: rows of each slot that may wait. now: the clock that says how late rows are."""
         self._queues: list[deque[Row | Ended]] = [deque() for _ in range(slots)]
         self._open = [True] * slots
         self._capacity = capacity
         self._stop = stop
         self._on_dropped = on_dropped
+        self._now = now
         lock = Lock()
         self._filled = Condition(lock)  # the model waits for it
         self._drained = Condition(lock)  # sources wait for it
@@ -71,7 +80,7 @@ class Inbox:
         waiting = [item for item in queue if isinstance(item, Row) and item.source == newest.source]
         if not waiting:
             return newest
-        late = time.monotonic() - waiting[0].complete > longest_wait
+        late = self._now() - waiting[0].complete > longest_wait
         if not late and len(queue) < self._capacity:
             return newest
         others = [item for item in queue if item.source != newest.source]

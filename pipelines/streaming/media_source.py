@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 
 from pipelines.errors import InputError, MissingDependencyError
 from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame, decode
-from pipelines.streaming.devices import device_target
+from pipelines.streaming.devices import check_device, device_target
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.pcm import PcmReader
 from pipelines.streaming.source import StreamSource
@@ -42,9 +42,7 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
             raise InputError(f"-: raw sound has no pictures, but the model's features need {wanted}")
         return PcmReader(_standard_input(), play.pcm, stop)
     if source.device:
-        lacking = "audio" if source.kind == "camera" and audio else "video" if source.kind != "camera" and video else ""
-        if lacking:
-            raise InputError(f"{source.name}: gives no {lacking}, but the model's features need {wanted}")
+        check_device(source, audio, video)
         target, format = device_target(source)
         try:
             return decode(target, audio=audio, video=video, format=format, live=True)

@@ -12,6 +12,7 @@ from pipelines.streaming.source import StreamSource
 
 Late = Literal["drop", "wait"]
 SampleFormat = Literal["u8", "s16le", "s16be", "s24le", "s32le", "s32be", "f32le", "f32be", "f64le"]
+TOP_K = 3  # classes that a prediction names unless told otherwise
 SAMPLE_FORMATS: tuple[str, ...] = get_args(SampleFormat)
 
 
@@ -81,14 +82,20 @@ class PlayOptions:
 class PredictionOptions:
     """How scores become lines."""
 
-    top_k: int = 3
+    top_k: int | None = None  # None: 3, or all where there are fewer
     threshold: float = 0.0  # a frame whose best class scores less has no label
     smooth: float = 0.0  # seconds over which probabilities are averaged
 
     def __post_init__(self) -> None:
-        if self.top_k < 1:
+        if self.top_k is not None and self.top_k < 1:
             raise UsageError(f"--top-k must be at least 1, not {self.top_k}")
         if not 0.0 <= self.threshold <= 1.0:
             raise UsageError(f"--threshold must be from 0 to 1, not {self.threshold:g}")
         if self.smooth < 0:
             raise UsageError(f"--smooth must not be negative, not {self.smooth:g}")
+
+    def shown(self, classes: int) -> int:
+        """How many of a model's classes a prediction names."""
+        if self.top_k is not None and self.top_k > classes:
+            raise UsageError(f"--top-k {self.top_k}: the model has only {classes} classes")
+        return self.top_k or min(TOP_K, classes)

@@ -17,7 +17,7 @@ from pipelines.streaming.source import StreamSource
 from pipelines.streaming.stream_model import StreamModel
 
 FORMATS = ("table", "jsonl", "csv", "srt", "vtt")
-SUFFIXES = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
+SUFFIXES = {".txt": "table", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
 EXTENSIONS = {"table": ".txt", "jsonl": ".jsonl", "csv": ".csv", "srt": ".srt", "vtt": ".vtt"}
 SUBTITLES = ("srt", "vtt")
 
@@ -34,6 +34,8 @@ class OutputOptions:
     def __post_init__(self) -> None:
         if self.format not in (None, *FORMATS):
             raise UsageError(f"unknown --format '{self.format}': choose from {', '.join(FORMATS)}")
+        if self.format is None and self.out is not None and not self.to_folder and self.out.suffix:
+            self._check_suffix(self.out)
         if self.scores and (self.segments or self.chosen in SUBTITLES):
             raise UsageError("--scores is about single frames: it does not go with --segments, srt and vtt")
         if self.scores and self.chosen == "table":
@@ -44,6 +46,16 @@ class OutputOptions:
         if self.format is not None:
             return self.format
         return SUFFIXES.get(self.out.suffix.lower(), "table") if self.out else "table"
+
+    @property
+    def to_folder(self) -> bool:
+        """Whether `out` is a folder: one that is there, or a name that is not and has no suffix."""
+        return self.out is not None and (self.out.is_dir() or not (self.out.suffix or self.out.exists()))
+
+    def _check_suffix(self, out: Path) -> None:
+        if out.suffix.lower() not in SUFFIXES:
+            known = ", ".join(SUFFIXES)
+            raise UsageError(f"--out {out}: the suffix {out.suffix} names no format ({known} do): say --format")
 
     @property
     def by_segments(self) -> bool:
@@ -69,7 +81,7 @@ def make_sink(
             return SegmentSink(where, form, merger, model.class_names, state)
         return FrameSink(where, form, state)
 
-    if output.out is not None and (output.out.is_dir() or not output.out.suffix):
+    if output.out is not None and output.to_folder:
         folder, names = output.out, file_names(sources, EXTENSIONS[output.chosen])
         return FolderSink(lambda number, state: sink(folder / names[number], state), state)
     if output.chosen in SUBTITLES and len(sources) > 1:
@@ -102,7 +114,7 @@ def _format(output: OutputOptions, several: bool, model: StreamModel, prediction
     if output.chosen == "jsonl":
         return JsonLines(output.scores)
     if output.chosen == "csv":
-        return Csv(model.class_names, prediction.top_k, output.scores, output.segments)
+        return Csv(model.class_names, prediction.shown(len(model.class_names)), output.scores, output.segments)
     if output.chosen in SUBTITLES:
         return Subtitles(web=output.chosen == "vtt")
     return TextLines(model.class_names, several)

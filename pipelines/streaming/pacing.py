@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 DRIFT = 1e-3  # how much slower than ours a live source's clock may run
 
@@ -14,7 +15,9 @@ class PlaybackClock:
     the earliest arrival that was ever seen for a media time, the live edge, so that later pieces show their delay.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """now: the machine's clock, which only ever goes forward."""
+        self._now = now
         self._zero: float | None = None  # monotonic time of media time 0
         self._heard = 0.0  # monotonic time of the last arrival
 
@@ -24,7 +27,7 @@ class PlaybackClock:
 
     def start(self, media: float, at: float | None = None) -> None:
         """Media time `media` is played now, or at the monotonic time `at`."""
-        self._zero = (time.monotonic() if at is None else at) - media
+        self._zero = (self._now() if at is None else at) - media
 
     def arrived(self, media: float, at: float) -> None:
         """A live source has delivered everything up to `media` at the monotonic time `at`."""
@@ -41,11 +44,11 @@ class PlaybackClock:
 
     def now(self) -> float:
         """The media time that is played now."""
-        return time.monotonic() - self.wall(0.0)
+        return self._now() - self.wall(0.0)
 
     def lag(self, media: float) -> float:
         """Seconds by which something that is at `media` only now is late."""
-        return time.monotonic() - self.wall(media)
+        return self._now() - self.wall(media)
 
     def pause(self, seconds: float) -> None:
         """Playing stood still for that long."""

@@ -28,7 +28,7 @@ from pipelines.streaming.stream_model import StreamModel
 from pipelines.streaming.summary import Statistics, Summary
 
 LIVE_ROWS, FAST_ROWS = 4, 64  # rows of each source that may wait for the model: little delay, or full batches
-RESULTS = 64  # steps whose results may wait for the output
+LIVE_RESULTS, FAST_RESULTS = 8, 64  # steps whose results may wait for the output
 GOODBYE = 3.0  # seconds that closing waits for a thread
 
 
@@ -60,6 +60,7 @@ class Stream:
         self.sources, self.model = tuple(sources), model
         self.options = options or PlayOptions()
         self._prediction = prediction or PredictionOptions()
+        self._top_k = self._prediction.shown(len(model.class_names))
         self.options.check_sources(self.sources)
         self._on_remark, self._sink_state = on_remark, sink_state
         self.statistics = Statistics([source.name for source in self.sources])
@@ -68,7 +69,7 @@ class Stream:
         self._stop = Event()
         paced = not self.options.fast or any(not source.repeatable for source in self.sources)
         self._inbox = Inbox(slots, LIVE_ROWS if paced else FAST_ROWS, self._stop, self.statistics.dropped)
-        self._output: queue.Queue[Message] = queue.Queue(RESULTS)
+        self._output: queue.Queue[Message] = queue.Queue(LIVE_RESULTS if paced else FAST_RESULTS)
         self._encoder = EncoderStage(
             StreamSession(model.model, slots),
             self._inbox,
@@ -212,7 +213,9 @@ class Stream:
         except Exception as error:
             # Whatever a strange source does to a decoder, the other sources go on.
             text = f"{source.name}: {type(error).__name__}: {error} (unexpected: please report it)"
-            return InputError(text.replace("\n", " "))
+            problem = InputError(text.replace("\n", " "))
+            problem.__cause__ = error
+            return problem
         return None
 
     # ---- output --------------------------------------------------------------------------------------------
@@ -250,7 +253,7 @@ class Stream:
     def _interpreter(self, hop: float) -> Interpreter:
         options = self._prediction
         rows = max(1, round(options.smooth / hop))
-        return Interpreter(self.model.class_names, self.model.activation, options.top_k, options.threshold, rows)
+        return Interpreter(self.model.class_names, self.model.activation, self._top_k, options.threshold, rows)
 
     def _ended(self, ended: Ended) -> SourceEnded:
         name = self.sources[ended.source].name

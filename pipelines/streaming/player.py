@@ -17,6 +17,8 @@ FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds between attempts to reconnect;
 def play(emitter: RowEmitter) -> None:
     """Play until the source ends or the stream is stopped. Raises what is wrong with the source."""
     source = emitter.source
+    if source.problem is not None:
+        raise InputError(source.problem)
     try:
         if source.kind == "url":
             _play_connected(emitter)

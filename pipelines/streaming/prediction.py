@@ -62,7 +62,7 @@ class Interpreter:
     ) -> None:
         self.class_names = tuple(class_names)
         self._activation = activation
-        self._top_k = min(top_k, len(self.class_names))
+        self._top_k = top_k
         self._threshold = threshold
         self._recent: deque[NDArray[np.float64]] = deque(maxlen=max(1, smooth_rows))
 

@@ -152,6 +152,8 @@ class FolderSink:
     def write(self, event: Event) -> None:
         number = event.number if isinstance(event, SourceEnded) else event.source_number
         if number not in self._sinks:
+            if isinstance(event, SourceEnded) and event.error is not None:
+                return  # it never gave anything
             self._sinks[number] = self._make(number, None)
         self._sinks[number].write(event)
 

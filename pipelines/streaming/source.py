@@ -25,6 +25,7 @@ class StreamSource:
     name: str  # as it is called in the output
     target: str  # path, address or device
     entry: str | None = None  # the video of an OadTR pickle
+    problem: str | None = None  # why it cannot be played: it fails at once, and the others play
 
     @property
     def device(self) -> bool:
@@ -37,7 +38,10 @@ class StreamSource:
 
 
 def find_sources(texts: Sequence[str]) -> list[StreamSource]:
-    """Files, folders, quoted globs, lists (.txt), addresses, `camera:0`, `mic:` and `-`, in the order given."""
+    """Files, folders, quoted globs, lists (.txt), addresses, `camera:0`, `mic:` and `-`, in the order given.
+
+    What is not there is a source with a `problem`.
+    """
     sources = [source for text in texts for source in _expand(text)]
     if not sources:
         raise UsageError("no source was given: name a file, folder, address, camera:0, mic: or - (standard input)")
@@ -60,10 +64,7 @@ def _expand(text: str) -> list[StreamSource]:
     if path.is_dir():
         return _folder(path)
     if path.is_file() and path.suffix.lower() in LIST_SUFFIXES:
-        found = find_recordings([text])
-        if found.missing:
-            raise InputError(f"{found.missing[0]}: no such file")
-        return [_file(recording.path) for recording in found.recordings]
+        return _list(path)
     if path.exists():
         return [_file(path)]
     return _joined_or_entry(text) or _matching(text)
@@ -80,9 +81,19 @@ def _folder(folder: Path) -> list[StreamSource]:
         return [_file(recording.path) for recording in find_recordings([str(folder)]).recordings]
     except InputError:
         features = [path for path in sorted(folder.rglob("*.npy")) if not path.name.endswith(TIMES)]
-        if not features:
-            raise InputError(f"{folder}: no audio, video or feature file in this folder") from None
-        return [_file(path) for path in features]
+        return [_file(path) for path in features] or [
+            _unplayable(str(folder), "no audio, video or feature file in this folder")
+        ]
+
+
+def _list(path: Path) -> list[StreamSource]:
+    """The files that a list names."""
+    try:
+        found = find_recordings([str(path)])
+    except (InputError, UsageError) as error:  # it cannot be read, or it is empty
+        return [_unplayable(str(path), str(error).removeprefix(f"{path}: "))]
+    there = [_file(recording.path) for recording in found.recordings]
+    return there + [_unplayable(name, "no such file") for name in found.missing]
 
 
 def _joined_or_entry(text: str) -> list[StreamSource]:
@@ -98,10 +109,12 @@ def _joined_or_entry(text: str) -> list[StreamSource]:
 
 def _matching(text: str) -> list[StreamSource]:
     if not glob.has_magic(text):
-        raise InputError(f"{text}: no such file")
+        return [_unplayable(text, "no such file")]
     # Path.glob takes no absolute patterns.
     found = [Path(match) for match in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207
     files = [path for path in found if path.is_file() and not path.name.endswith(TIMES)]
-    if not files:
-        raise InputError(f"{text}: no file matches")
-    return [_file(path) for path in files]
+    return [_file(path) for path in files] or [_unplayable(text, "no file matches")]
+
+
+def _unplayable(name: str, problem: str) -> StreamSource:
+    return StreamSource("media", name, name, problem=f"{name}: {problem}")

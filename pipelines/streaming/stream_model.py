@@ -8,19 +8,16 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, get_args
 
-import torch
-
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint
-from pipelines.errors import InputError, MissingDependencyError, UsageError
+from pipelines.devices import choose_device
+from pipelines.errors import InputError, UsageError
 from pipelines.features.joint import FeatureStream
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.settings import load_settings
 from pipelines.streaming.prediction import Activation
-
-DEVICES = ("auto", "cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def open_model(
     if activation not in (None, *get_args(Activation)):
         raise UsageError(f"unknown activation '{activation}': choose from {', '.join(get_args(Activation))}")
     checkpoint = load_checkpoint(path)
-    model = checkpoint.model.to(chosen_device(device)).eval()
+    model = checkpoint.model.to(choose_device(device)).eval()
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     return StreamModel(
@@ -96,13 +93,3 @@ def activation_of(provenance: Mapping[str, Any]) -> Activation:
     training = recipe.get("training") if isinstance(recipe, Mapping) else None
     losses = (provenance.get("loss"), training.get("loss") if isinstance(training, Mapping) else None)
     return "sigmoid" if "binary" in losses else "softmax"
-
-
-def chosen_device(name: str) -> torch.device:
-    """auto, cpu or cuda as a device that is there."""
-    if name not in DEVICES:
-        raise UsageError(f"unknown device '{name}': choose from {', '.join(DEVICES)}")
-    available = torch.cuda.is_available()
-    if name == "cuda" and not available:
-        raise MissingDependencyError("--device cuda: PyTorch sees no GPU here; use --device cpu")
-    return torch.device("cuda" if available and name != "cpu" else "cpu")

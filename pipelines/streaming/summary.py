@@ -150,7 +150,7 @@ class Summary:
         }
 
     def lines(self) -> list[str]:
-        """For people."""
+        """For people, who have heard of the errors by now."""
         latency = self.stages["latency"]
         text = [
             f"{self.frames:,} frames, {self.seconds:,.1f} s of media in {self.wall_seconds:,.1f} s "
@@ -160,4 +160,4 @@ class Summary:
         stages = {name: self.stages[name] for name in STAGES if name != "latency"}
         parts = (f"{name} {values['p50_ms']:.2f}/{values['p95_ms']:.2f}" for name, values in stages.items())
         text.append(f"p50/p95 ms: {', '.join(parts)}")
-        return text + [f"error: {error}" for error in self.errors]
+        return text

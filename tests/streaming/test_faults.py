@@ -15,9 +15,7 @@ from pipelines.streaming import PcmOptions, PlayOptions, Stream, StreamModel, fi
 from pipelines.streaming.formats import JsonLines
 from pipelines.streaming.prediction import Prediction
 from pipelines.streaming.sinks import FrameSink
-from tests.features.made_media import AudioTrackOptions, write_media
-from tests.streaming.flaky_server import Script, serving
-from tests.streaming.made_streams import chirp, played, scores_of, small_model, write_rows, write_sound, write_video
+from tests.streaming.made_streams import played, scores_of, small_model, write_rows, write_sound, write_video
 
 HOP = 0.1
 
@@ -25,68 +23,6 @@ HOP = 0.1
 @pytest.fixture
 def model(tmp_path: Path) -> StreamModel:
     return small_model(tmp_path, "logmel", hop=HOP)
-
-
-@pytest.fixture(autouse=True)
-def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.streaming.player.FIRST_DELAY", 0.05)
-
-
-def listened(address: str, model: StreamModel, **play: object) -> tuple[list[Prediction], list[str], Stream]:
-    remarks: list[str] = []
-    options = PlayOptions(fast=True, **play)  # type: ignore[arg-type]
-    with Stream(find_sources([address]), model, options, on_remark=lambda one: remarks.append(one.text)) as stream:
-        return list(stream), remarks, stream
-
-
-def test_a_server_that_stops_in_the_middle_of_a_file_and_returns(tmp_path: Path, model: StreamModel) -> None:
-    sound = write_sound(tmp_path / "a.wav", 3.0)
-    data = sound.read_bytes()
-    script = Script(data, [len(data) // 2, None], refused=1)
-    with serving(script) as address:
-        predictions, remarks, stream = listened(address, model)
-    np.testing.assert_allclose(scores_of(predictions), scores_of(played([sound], model)), atol=1e-6)
-    assert [one.index for one in predictions] == list(range(30))
-    assert remarks[0].startswith("connection lost (")
-    assert remarks[-1].endswith("nothing is lost")
-    assert stream.summary().sources[0]["reconnects"] == 1
-
-
-def test_a_live_stream_that_stops_and_returns_restarts_its_window(tmp_path: Path, model: StreamModel) -> None:
-    audio = AudioTrackOptions("mp2", 16_000, "mono", samples=chirp(2.0, 16_000)[None], format="s16")
-    data = write_media(tmp_path / "a.ts", None, audio).read_bytes()
-    script = Script(data, [None], stated=False)
-    remarks: list[str] = []
-    options = PlayOptions(reconnects=5, late="wait")
-    first: list[Prediction] = []
-    with serving(script, "live.ts") as address:
-        sources = find_sources([address])
-        with Stream(sources, model, options, on_remark=lambda one: remarks.append(one.text)) as stream:
-            for prediction in stream:
-                first.append(prediction)
-                if prediction.restart and prediction.index:
-                    break
-    assert any("the window restarts" in remark for remark in remarks)
-    assert first[0].restart
-    assert first[-1].warmup
-    indexes = [one.index for one in first]
-    assert indexes == sorted(set(indexes))
-    # The first rows after the gap are those of a new window.
-    np.testing.assert_allclose(first[-1].scores, first[0].scores, atol=1e-5)
-
-
-def test_a_server_that_stays_away_is_given_up(tmp_path: Path, model: StreamModel) -> None:
-    data = write_sound(tmp_path / "a.wav", 2.0).read_bytes()
-    with (
-        serving(Script(data, [len(data) // 2], refused=99)) as address,
-        pytest.raises(InputError, match=r"was lost .* and did not come back in 3 attempts"),
-    ):
-        listened(address, model, reconnects=3)
-
-
-def test_an_address_that_was_never_there(model: StreamModel) -> None:
-    with pytest.raises(InputError, match="cannot be opened"):
-        listened("http://127.0.0.1:9/a.wav", model)
 
 
 def test_a_file_that_is_damaged_half_way(tmp_path: Path, model: StreamModel) -> None:
@@ -108,8 +44,12 @@ def test_a_file_that_is_damaged_half_way(tmp_path: Path, model: StreamModel) -> 
 def test_devices_that_are_not_there(tmp_path: Path, model: StreamModel) -> None:
     with pytest.raises(MissingDependencyError, match=r"camera:77: /dev/video77 does not exist; .*camera"):
         played(["camera:77"], small_model(tmp_path, "mobilenet_v2"))
-    with pytest.raises(InputError, match=r"camera:77: gives no audio, but the model's features need audio"):
+    with pytest.raises(InputError, match=r"camera:77: gives video, but the model takes audio: use mic: "):
         played(["camera:77"], model)
+    with pytest.raises(InputError, match=r"mic:: gives audio, but .*: use camera:0 .* takes audio \(music-genre, "):
+        played(["mic:"], small_model(tmp_path, "mobilenet_v2"))
+    with pytest.raises(InputError, match=r"camera:0: gives pictures only, but the model takes sound and pictures"):
+        played(["camera:0"], small_model(tmp_path, "mobilenet_v2+logmel"))
     if not Path("/dev/snd").exists():
         with pytest.raises(MissingDependencyError, match="mic: there is no sound card"):
             played(["mic:"], model)
@@ -117,13 +57,20 @@ def test_devices_that_are_not_there(tmp_path: Path, model: StreamModel) -> None:
 
 def test_sources_and_options_that_mean_nothing(tmp_path: Path, model: StreamModel) -> None:
     write_rows(tmp_path / "rows.npy")
-    with pytest.raises(InputError, match="no such file"):
-        find_sources([str(tmp_path / "absent.mp4")])
-    with pytest.raises(InputError, match="no file matches"):
-        find_sources([str(tmp_path / "*.mp4")])
-    with pytest.raises(InputError, match="no audio, video or feature file in this folder"):
-        (tmp_path / "empty").mkdir()
-        find_sources([str(tmp_path / "empty")])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "list.txt").write_text("rows.npy\nabsent.wav\n")
+    (tmp_path / "nothing.txt").write_text("# nothing\n")
+    named = ["absent.mp4", "*.mp4", "empty", "list.txt", "nothing.txt"]
+    found = find_sources([str(tmp_path / name) for name in named])
+    problems = [str(source.problem).removeprefix(f"{tmp_path}/") for source in found]
+    assert problems[:4] == [
+        "absent.mp4: no such file",
+        "*.mp4: no file matches",
+        "empty: no audio, video or feature file in this folder",
+        "None",
+    ]
+    assert problems[4] == f"absent.wav (in {tmp_path}/list.txt): no such file"
+    assert problems[5].startswith("nothing.txt: no source was given")
     with pytest.raises(UsageError, match="only once"):
         find_sources(["-", "-"])
     with pytest.raises(UsageError, match="camera:0 cannot be played again"):

@@ -73,6 +73,10 @@ def open_container(source: Source, format: str | None, options: Mapping[str, str
 
 def reason(error: BaseException) -> str:
     """What ffmpeg says, without its numbers."""
+    import av
+
+    if isinstance(error, av.error.ExitError):  # "Immediate exit requested": by our own time limit
+        return "nothing came for too long"
     return str(getattr(error, "strerror", None) or error or type(error).__name__)
 
 
