@@ -56,7 +56,6 @@ class RowEmitter:
         complete: from a row's number to the monotonic time at which its media had been played. seconds: how long all of
         them took to compute.
         """
-        longest_wait = self.context.options.longest_lag if self.drops else None
         for row, values in enumerate(rows, first):
             if row < self.next.row:
                 continue
@@ -78,8 +77,8 @@ class RowEmitter:
                     feature_seconds=seconds / len(rows),
                     queued=time.monotonic(),
                     restart=self._restart,
+                    longest_wait=self.context.options.longest_lag if self.drops else None,
                 ),
-                longest_wait,
             )
             self._restart = False
             if self.context.stop.is_set():

@@ -36,15 +36,16 @@ class Inbox:
         self._filled = Condition(lock)  # the model waits for it
         self._drained = Condition(lock)  # sources wait for it
 
-    def put(self, slot: int, item: Row | Ended, longest_wait: float | None = None) -> None:
-        """Add an item. A full queue makes the caller wait; with `longest_wait` its late rows are dropped instead."""
+    def put(self, slot: int, item: Row | Ended) -> None:
+        """Add an item. A full queue makes the caller wait; rows that may be dropped make way for a new one instead."""
         queue = self._queues[slot]
         with self._filled:
-            if longest_wait is None or isinstance(item, Ended):
+            if isinstance(item, Row) and item.longest_wait is not None:
+                if len(queue) >= self._capacity:
+                    item = self._skip(queue, _of_source(queue, item.source), item)
+            else:
                 while len(queue) >= self._capacity and not self._stop.is_set():
                     self._drained.wait(PATIENCE)
-            else:
-                item = self._after_skip(queue, item, longest_wait)
             queue.append(item)
             self._filled.notify()
 
@@ -61,10 +62,10 @@ class Inbox:
             self._drained.notify_all()
 
     def take(self) -> list[tuple[int, Row | Ended]]:
-        """The oldest item of every slot that has one; empty when nothing will come any more."""
+        """The oldest item of every slot that has one, or a newer one where that is too late; empty at the end."""
         with self._filled:
             while not self._stop.is_set():
-                ready = [(slot, queue.popleft()) for slot, queue in enumerate(self._queues) if queue]
+                ready = [(slot, self._next(queue)) for slot, queue in enumerate(self._queues) if queue]
                 if ready:
                     # A source that was full refills its queue by the half: fewer threads take turns.
                     if any(len(self._queues[slot]) == self._capacity // 2 for slot, _ in ready):
@@ -75,16 +76,25 @@ class Inbox:
                 self._filled.wait(PATIENCE)
             return []
 
-    def _after_skip(self, queue: deque[Row | Ended], newest: Row, longest_wait: float) -> Row:
-        """Skip to now when the oldest row has waited too long, or when there is no room."""
-        waiting = [item for item in queue if isinstance(item, Row) and item.source == newest.source]
-        if not waiting:
-            return newest
-        late = self._now() - waiting[0].complete > longest_wait
-        if not late and len(queue) < self._capacity:
-            return newest
-        others = [item for item in queue if item.source != newest.source]
-        queue.clear()
-        queue.extend(others)
-        self._on_dropped(newest.source, len(waiting))
-        return replace(newest, restart=newest.restart or any(row.restart for row in waiting))
+    def _next(self, queue: deque[Row | Ended]) -> Row | Ended:
+        """Take the oldest item; skip to the newest row of its source when it has waited too long."""
+        oldest = queue[0]
+        if isinstance(oldest, Row) and oldest.longest_wait is not None:
+            *late, newest = _of_source(queue, oldest.source)
+            if late and self._now() - oldest.complete > oldest.longest_wait:
+                newest = self._skip(queue, late, newest)
+                queue.popleft()
+                return newest
+        return queue.popleft()
+
+    def _skip(self, queue: deque[Row | Ended], dropped: list[Row], newest: Row) -> Row:
+        """Drop rows in favour of a newer one of their source, which restarts the window if one of them would have."""
+        for row in dropped:
+            queue.remove(row)
+        if dropped:
+            self._on_dropped(newest.source, len(dropped))
+        return replace(newest, restart=newest.restart or any(row.restart for row in dropped))
+
+
+def _of_source(queue: deque[Row | Ended], source: int) -> list[Row]:
+    return [item for item in queue if isinstance(item, Row) and item.source == source]

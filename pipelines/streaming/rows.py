@@ -25,6 +25,7 @@ class Row:
     feature_seconds: float  # spent on computing it
     queued: float  # monotonic time at which it was handed to the model
     restart: bool  # the window restarts with it
+    longest_wait: float | None  # seconds after which it may be dropped in favour of a newer one; None: never
 
 
 @dataclass(frozen=True)

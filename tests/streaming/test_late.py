@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,13 @@ import pytest
 
 from pipelines.errors import UsageError
 from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
+from pipelines.streaming.feature_source import FeatureRows
+from pipelines.streaming.pipeline import LIVE_ROWS
 from pipelines.streaming.prediction import Prediction
-from tests.streaming.made_streams import played, scores_of, small_model, write_rows, write_sound
+from tests.streaming.made_streams import played, scores_of, small_model, window_scores, write_rows, write_sound
 
 HOP = 0.02  # seconds
-STEP = 0.05  # seconds: slower than real time by a factor of 2.5
-
-
-def slowed(model: StreamModel, seconds: float) -> StreamModel:
-    """The same numbers, later."""
-    quick: Callable[..., Any] = model.model.step_
-
-    def step_(*arguments: Any) -> Any:
-        time.sleep(seconds)
-        return quick(*arguments)
-
-    model.model.step_ = step_  # type: ignore[method-assign]
-    return model
+PATIENCE = 300.0  # seconds before a test that hangs is given up
 
 
 def run(path: Path, model: StreamModel, **play: Any) -> tuple[list[Prediction], Stream]:
@@ -36,33 +27,70 @@ def run(path: Path, model: StreamModel, **play: Any) -> tuple[list[Prediction], 
         return list(stream), stream
 
 
-def test_drop_keeps_the_latency_bounded_and_counts(tmp_path: Path) -> None:
+def before_steps(model: StreamModel, wait: Callable[[int], None]) -> StreamModel:
+    """The same numbers, after `wait(number of the step)`."""
+    quick: Callable[..., Any] = model.model.step_
+    numbers = count()
+
+    def step_(*arguments: Any) -> Any:
+        wait(next(numbers))
+        return quick(*arguments)
+
+    model.model.step_ = step_  # type: ignore[method-assign]
+    return model
+
+
+def test_drop_skips_to_the_newest_row_and_counts(tmp_path: Path) -> None:
+    """A model whose first step takes as long as all the media: what waits is bounded, and the newest rows are kept."""
     write_rows(tmp_path / "rows.npy", 120)
-    model = slowed(small_model(tmp_path), STEP)
-    begin = time.monotonic()
-    predictions, stream = run(tmp_path / "rows.npy", model, late="drop", hop=HOP, longest_lag=0.15)
-    # 120 rows play for 2.4 s; a model that waited for each would take 6 s.
-    assert time.monotonic() - begin < 5.5
+    most = 1 + LIVE_ROWS  # in the model, and waiting for it
+    streams: list[Stream] = []
+
+    def wait(step: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while step == 0 and streams[0].statistics.sources[0].dropped < 120 - most and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+    model = before_steps(small_model(tmp_path), wait)
+    options = PlayOptions(late="drop", hop=HOP, longest_lag=0.15)
+    with Stream(find_sources([str(tmp_path / "rows.npy")]), model, options) as stream:
+        streams.append(stream)
+        predictions = list(stream)
     summary = stream.summary()
-    assert summary.dropped > 30
     assert summary.dropped + len(predictions) == 120
-    later = [one.latency_ms for one in predictions]
-    assert max(later) < 2000
-    # It does not grow: the last third is no later than the first, but for the noise of the machine.
-    third = len(later) // 3
-    assert np.median(later[-third:]) < np.median(later[:third]) + 200
-    assert [one.index for one in predictions] == sorted({one.index for one in predictions})
+    assert summary.sources[0]["dropped"] == summary.dropped
+    assert 2 <= len(predictions) <= most
+    indexes = [one.index for one in predictions]
+    assert indexes[0] == 0
+    assert indexes[-1] == 119
+    assert indexes == sorted(set(indexes))
+    assert [one.time for one in predictions] == pytest.approx([HOP * (index + 1) for index in indexes])
+    # The window goes on with the rows that it gets.
+    assert [one.restart for one in predictions] == [True] + [False] * (len(predictions) - 1)
+    rows = np.load(tmp_path / "rows.npy")
+    np.testing.assert_allclose(scores_of(predictions), window_scores(model, rows[indexes]), atol=1e-5)
 
 
-def test_wait_drops_nothing(tmp_path: Path) -> None:
+def test_wait_drops_nothing_and_reads_no_further_than_its_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_rows(tmp_path / "rows.npy", 30)
     model = small_model(tmp_path)
     expected = scores_of(played([tmp_path / "rows.npy"], model))
-    predictions, stream = run(tmp_path / "rows.npy", slowed(model, STEP), late="wait", hop=HOP, longest_lag=0.1)
+    read: list[int] = []  # rows that the source has given
+    row = FeatureRows.row
+    monkeypatch.setattr(FeatureRows, "row", lambda self, index: read.append(index) or row(self, index))
+    ahead: list[int] = []
+
+    def wait(step: int) -> None:
+        time.sleep(2.5 * HOP)  # slower than real time
+        ahead.append(len(read) - step)
+
+    slow = before_steps(model, wait)
+    predictions, stream = run(tmp_path / "rows.npy", slow, late="wait", hop=HOP, longest_lag=0.1)
     assert stream.summary().dropped == 0
     np.testing.assert_array_equal(scores_of(predictions), expected)
-    # Playing slows down instead of falling behind: what waits is bounded by the queue, not by the length.
-    assert max(one.latency_ms for one in predictions) < 3000
+    assert max(ahead) <= 1 + LIVE_ROWS + 1  # in the model, waiting for it, and waiting for room
 
 
 def test_slow_features_skip_to_now(tmp_path: Path) -> None:
@@ -83,12 +111,14 @@ def test_slow_features_skip_to_now(tmp_path: Path) -> None:
         return stream
 
     model.feature_streams.new = slow  # type: ignore[method-assign]
-    begin = time.monotonic()
     predictions, stream = run(sound, model, late="drop", longest_lag=0.3)
-    assert time.monotonic() - begin < 7.0
-    assert stream.summary().dropped > 5
-    assert stream.summary().dropped + len(predictions) == 25
-    assert max(one.latency_ms for one in predictions) < 3000
+    dropped = stream.summary().dropped
+    assert dropped + len(predictions) == 25
+    # Every row takes three, and the lag that is allowed holds three more; a busy machine drops the more.
+    assert dropped >= 25 - 25 / 3 - 3
+    indexes = [one.index for one in predictions]
+    assert indexes == sorted(set(indexes))
+    assert [one.time for one in predictions] == pytest.approx([0.1 * (index + 1) for index in indexes])
 
 
 def test_dropping_needs_a_clock(tmp_path: Path) -> None:
@@ -98,17 +128,16 @@ def test_dropping_needs_a_clock(tmp_path: Path) -> None:
 
 
 def test_real_time_is_real_time(tmp_path: Path) -> None:
+    """The one test that looks at the clock, with room for a busy machine; `benchmarks/streaming.py` measures it."""
     sound = write_sound(tmp_path / "sound.wav", 2.0)
     model = small_model(tmp_path, "logmel", hop=0.1)
     played([sound], model)  # what is imported and built once does not count
     begin = time.monotonic()
-    arrivals = []
-    with Stream(find_sources([str(sound)]), model, PlayOptions()) as stream:
-        for _ in stream:
-            arrivals.append(time.monotonic() - begin)
-    assert len(arrivals) == 20
-    assert 1.9 < arrivals[-1] < 4.0
-    assert arrivals[0] < 1.5
+    predictions, stream = run(sound, model)
+    seconds = time.monotonic() - begin
+    assert len(predictions) == 20
+    assert 1.9 < seconds < 6.0
+    assert stream.summary().dropped == 0
     begin = time.monotonic()
     played([sound], model)
-    assert time.monotonic() - begin < 1.8
+    assert time.monotonic() - begin < seconds
