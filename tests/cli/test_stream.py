@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from cotrans_cli.main import run
-from tests.streaming.made_streams import chirp, write_model, write_rows, write_sound, write_video
+from tests.streaming.made_streams import chirp, write_model, write_rows, write_sound
 
 Output = pytest.CaptureFixture[str]
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,36 +153,6 @@ def test_a_pipe_of_raw_sound_and_a_reader_that_goes_away(tmp_path: Path, capsys:
     assert process.stderr is not None
     assert b"Traceback" not in process.stderr.read()
     process.stderr.close()
-
-
-def test_errors_are_one_line_with_an_exit_code(tmp_path: Path, capsys: Output) -> None:
-    audio = str(write_model(tmp_path / "audio.safetensors", "logmel"))
-    silent = str(write_video(tmp_path / "silent.mp4", 0.5, sound=False))
-    rows = tmp_path / "rows.npy"
-    write_rows(rows, 8)
-    plain = str(write_model(tmp_path / "rows.safetensors"))
-    (tmp_path / "bad.npy").write_bytes(b"nothing")
-    cases = [
-        ([silent, "--model", audio], 3, "has no audio track, but the model's features need audio"),
-        (["camera:77", "--model", plain], 3, "does not say which features it takes"),
-        (["absent.mp4", "--model", audio], 3, "absent.mp4: no such file"),
-        ([str(rows), "--model", str(tmp_path / "absent.safetensors")], 5, "there is no model file and no built-in"),
-        ([str(rows), "--model", plain, "--format", "xml"], 2, "unknown --format 'xml'"),
-        ([str(rows), "--model", plain, "--late", "never"], 2, "unknown --late 'never': choose from drop, wait"),
-        ([str(rows), "--model", plain, "--rate", "8000"], 2, "describe standard input"),
-        ([str(rows), "--model", plain, "--channels", "2"], 2, "give its --rate too"),
-        ([str(tmp_path / "bad.npy"), "--model", plain, "--fast"], 3, "bad.npy"),
-    ]
-    for arguments, code, message in cases:
-        assert run(["stream", "-q", *arguments]) == code, arguments
-        err = capsys.readouterr().err
-        assert message in err, err
-        assert err.startswith("cotrans: ")
-    # One bad source among good ones: the good ones are done, the exit code says that something was wrong.
-    assert run(["stream", str(rows), str(tmp_path / "bad.npy"), "--model", plain, "--fast", "--format", "csv"]) == 3
-    printed = capsys.readouterr()
-    assert len(printed.out.splitlines()) == 9
-    assert "error: " in printed.err
 
 
 def test_lines_for_people(tmp_path: Path, capsys: Output) -> None:
