@@ -35,7 +35,7 @@ class Block(nn.Module):
         self.scale = 1 / math.sqrt(config.head_width)
         self.pre_norm = config.norm == "pre"
         self._norm_shape = (width,)
-        self.activation = torch.relu if config.activation == "relu" else F.gelu
+        self.activation = torch.relu_ if config.activation == "relu" else F.gelu
         nn.init.xavier_uniform_(self.in_projection.weight)
 
     # ---- parts that all ways share -------------------------------------------------------------------------
