@@ -32,15 +32,19 @@ OBTAIN = (
 NAME = re.compile(r"(\d)_([^_]+)_(\d+)")
 CLASS_NAMES = ("background", *map(str, range(10)))
 VERSION = 3  # of the mixing: another number makes other streams
+HIGHEST_PITCH = 0.4  # beyond, digits are not those of people any more
 
 
 @dataclass(frozen=True)
-class StreamOptions:
-    """How streams are put together; the defaults are those of the results in docs/results.md."""
+class MixingOptions:
+    """How streams are put together."""
 
     seconds: float = 60.0  # of a stream, about
-    passes: int = 1  # how often each training recording is used
     seed: int = 0
+    # For training streams only: others are the same whatever one trains on.
+    passes: int = 1  # how often each recording is used
+    pitch: float = 0.0  # largest relative change of a voice's pitch, formants and speed
+    one_voice: bool = False  # nobody else in a stream
 
 
 def open(
@@ -50,6 +54,8 @@ def open(
     test_fold: str | None = None,
     seconds: float = 60.0,
     passes: int = 1,
+    pitch: float = 0.0,
+    one_voice: bool = False,
     split_seed: int = 0,
     feature_dir: Path | None = None,
     hop: float | None = None,
@@ -57,11 +63,14 @@ def open(
     """Streams from the recordings in `root`, made once and cached.
 
     `fold` is the speaker to validate on (default: the first by name), `test_fold` one to test on (default:
-    nobody). Streams last about `seconds`; each training recording is used in `passes` of them. `split_seed`
+    nobody). Streams last about `seconds`; each training recording is used in `passes` of them, with a voice that
+    is up to `pitch` (a share) higher or lower, and with nobody else in the stream if `one_voice`. `split_seed`
     draws the order, pauses and noise. `hop` is the seconds between rows of the features in `feature_dir`.
     """
     if passes < 1 or seconds < 5:
         raise UsageError("streams of digits need --passes of at least 1 and --seconds of at least 5")
+    if not 0 <= pitch <= HIGHEST_PITCH:
+        raise UsageError(f"--pitch is the largest change of voices, from 0 to {HIGHEST_PITCH}, not {pitch}")
     paths, problems = _recordings(root)
     durations, damaged = check_media(paths)
     problems += damaged
@@ -71,7 +80,7 @@ def open(
     if test_fold is not None:
         held_out[test_fold] = "test"
     _check_speakers(root, speakers, [*held_out], both=test_fold is not None)
-    options = StreamOptions(seconds, passes, split_seed)
+    options = MixingOptions(seconds, split_seed, passes, pitch, one_voice)
     takes: dict[str, list[Path]] = {"train": [], "validation": [], "test": []}
     for path in good:
         takes[held_out.get(_parts(path)[1], "train")].append(path)
@@ -113,8 +122,10 @@ def _check_speakers(root: Path, speakers: list[str], held_out: list[str], both: 
         raise InputError(f"dataset digits: nobody is left to train on: {root} has recordings of {', '.join(speakers)}")
 
 
-def _streams(split: str, takes: list[Path], root: Path, options: StreamOptions, speaker: str | None) -> list[Item]:
+def _streams(split: str, takes: list[Path], root: Path, options: MixingOptions, speaker: str | None) -> list[Item]:
     """The streams of one split, mixed now unless they are cached."""
+    if split != "train":
+        options = MixingOptions(options.seconds, options.seed)
     identity = json.dumps(
         [VERSION, split, asdict(options), str(root.resolve()), [[path.name, path.stat().st_size] for path in takes]]
     )
@@ -141,20 +152,36 @@ def _item(folder: Path, split: str, speaker: str | None, entry: dict[str, float 
     )
 
 
-def _mix_all(folder: Path, split: str, takes: list[Path], options: StreamOptions) -> None:
+def _mix_all(folder: Path, split: str, takes: list[Path], options: MixingOptions) -> None:
     import soundfile
 
-    passes = options.passes if split == "train" else 1
     # One generator per split, so that validation streams do not change with the training options.
     generator = np.random.default_rng([options.seed, SPLITS.index(split)])
-    recordings = [Recording(_parts(path)[0] + 1, read_recording(path)) for path in takes]
+    recordings = [Recording(_parts(path)[0] + 1, read_recording(path), _parts(path)[1]) for path in takes]
+    groups = [recordings]
+    if options.one_voice:
+        voices = sorted({recording.voice for recording in recordings})
+        groups = [[recording for recording in recordings if recording.voice == voice] for voice in voices]
+    streams = [stream for group in groups for stream in plan_streams(group, options.seconds, options.passes, generator)]
     index = []
-    for number, members in enumerate(plan_streams(recordings, options.seconds, passes, generator)):
-        samples, events = mix_stream(members, generator)
+    for number, members in enumerate(streams):
+        samples, events = mix_stream(_changed_voices(members, options, generator), generator)
         name = f"{number:04d}"
         soundfile.write(folder / f"{name}.wav", _as_integers(samples), SAMPLE_RATE, subtype="PCM_16")
         index.append({"name": name, "duration": len(samples) / SAMPLE_RATE, "events": events})
     write_text(folder / INDEX, json.dumps(index))
+
+
+def _changed_voices(
+    recordings: list[Recording], options: MixingOptions, generator: np.random.Generator
+) -> list[Recording]:
+    """A voice is changed in the same way in all of a stream, as if another person were speaking."""
+    if not options.pitch:
+        return recordings
+    factors = {recording.voice: 0.0 for recording in recordings}
+    for voice in sorted(factors):
+        factors[voice] = float(generator.uniform(1 - options.pitch, 1 + options.pitch))
+    return [recording.at_pitch(factors[recording.voice]) for recording in recordings]
 
 
 def _as_integers(samples: NDArray[np.float32]) -> NDArray[np.int16]:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.errors import ConfigurationError
 from pipelines.training.recipe import AugmentationOptions
 from pipelines.training.statistics import FeatureStatistics
 
 Rows = NDArray[np.float32]
+
+# Mel bands up to 4 kHz, which is where speech is: the scale of `logmel` is straight up to 1 kHz and logarithmic above.
+KNEE = 0.42  # share of the bands below 1 kHz
+CURVE_KNOTS = 6  # of the random frequency response: a microphone and a room, not single tones
 
 
 def is_active(options: AugmentationOptions) -> bool:
@@ -22,14 +27,27 @@ def augment(
     """(T, width) to (T, width), a copy. Masked features get their mean, which says nothing."""
     rows = rows.copy()
     length, width = rows.shape
+    bands = options.bands or width
+    if width % bands:
+        raise ConfigurationError(
+            f"augmentation.bands is {bands}, but rows of {width} features are not made of frames of {bands} bands"
+        )
+    # Rows that stack several frames have each band several times: what happens to it must happen in all of them.
+    frames = rows.reshape(length, width // bands, bands)
+    mean = statistics.mean.reshape(-1, bands)
+    if options.warp:
+        frames[:] = warped(frames, 1.0 + float(generator.uniform(-options.warp, options.warp)))
+    if options.equalizer:
+        curve = response(bands, options.equalizer, generator)
+        frames += curve * statistics.deviation.reshape(-1, bands)
     if options.gain:
         # A louder recording shifts logarithmic features together; features move in units of their own deviation.
         rows += np.float32(generator.normal(0.0, options.gain)) * statistics.deviation
     if options.noise:
         rows += generator.normal(0.0, options.noise, rows.shape).astype(np.float32) * statistics.deviation
     for _ in range(options.feature_masks):
-        begin, end = _stretch(width, options.feature_mask, generator)
-        rows[:, begin:end] = statistics.mean[begin:end]
+        begin, end = _stretch(bands, options.feature_mask, generator)
+        frames[:, :, begin:end] = mean[:, begin:end]
     if options.feature_dropout:
         dropped = generator.random(width) < options.feature_dropout
         rows[:, dropped] = statistics.mean[dropped]
@@ -37,6 +55,30 @@ def augment(
         begin, end = _stretch(length, options.time_mask, generator)
         rows[begin:end] = statistics.mean
     return rows
+
+
+def warped(frames: Rows, factor: float) -> Rows:
+    """(…, bands) as of a voice whose frequencies are all `factor` times as high: a shorter vocal tract, or a longer.
+
+    Bands come from between the old ones, straight; beyond the last band stands the last band.
+    """
+    bands = frames.shape[-1]
+    knee = KNEE * bands
+    places = np.arange(bands, dtype=np.float64)
+    # A mel scale that is straight up to the knee f₁ and goes on as f₁ (1 + ln(f / f₁)).
+    frequencies = np.where(places <= knee, places, knee * np.exp(places / knee - 1)) / factor
+    source = np.where(frequencies <= knee, frequencies, knee * (1 + np.log(np.maximum(frequencies, knee) / knee)))
+    source = np.minimum(source, bands - 1)
+    low = np.floor(source).astype(np.int64)
+    part = (source - low).astype(np.float32)
+    return np.asarray((1 - part) * frames[..., low] + part * frames[..., np.minimum(low + 1, bands - 1)])
+
+
+def response(bands: int, deviation: float, generator: np.random.Generator) -> Rows:
+    """(bands,): a smooth random curve with mean 0, how much a microphone and a room raise each band."""
+    knots = generator.normal(0.0, deviation, CURVE_KNOTS)
+    curve = np.interp(np.linspace(0, CURVE_KNOTS - 1, bands), np.arange(CURVE_KNOTS), knots - knots.mean())
+    return np.asarray(curve, dtype=np.float32)
 
 
 def mixing_share(options: AugmentationOptions, generator: np.random.Generator) -> float:

@@ -110,13 +110,16 @@ class AugmentationOptions:
 
     time_masks: int = 0  # stretches of time set to the mean of the features
     time_mask: int = 0  # longest of them, in rows
-    feature_masks: int = 0  # bands of neighbouring features set to the mean
+    bands: int = 0  # of one frame, where a row stacks several (n_mels of logmel); 0: a row is one frame
+    feature_masks: int = 0  # bands of neighbouring features set to the mean, in all frames of a row
     feature_mask: int = 0  # widest of them, in features
     feature_dropout: float = 0.0  # share of single features that are set to the mean for a whole sample
     noise: float = 0.0  # deviation of added noise, relative to each feature's own
     gain: float = 0.0  # deviation of a shift of all features that is common to a sample, relative to each feature's own
     mixup: float = 0.0  # parameter of the beta distribution that the share of a second sample is drawn from
     speed: float = 0.0  # largest relative change of speed, by resampling in time
+    warp: float = 0.0  # largest relative change of all frequencies, along mel bands: longer and shorter vocal tracts
+    equalizer: float = 0.0  # deviation of a random smooth curve over the bands, relative to each feature's own
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,7 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "training.validation_stride": (1, float("inf"), True),
     "augmentation.time_masks": (0, float("inf"), True),
     "augmentation.time_mask": (0, float("inf"), True),
+    "augmentation.bands": (0, float("inf"), True),
     "augmentation.feature_masks": (0, float("inf"), True),
     "augmentation.feature_mask": (0, float("inf"), True),
     "augmentation.feature_dropout": (0, 0.999, True),
@@ -191,6 +195,8 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "augmentation.gain": (0, float("inf"), True),
     "augmentation.mixup": (0, float("inf"), True),
     "augmentation.speed": (0, 0.9, True),
+    "augmentation.warp": (0, 0.5, True),
+    "augmentation.equalizer": (0, float("inf"), True),
     "finetune.batch_size": (1, float("inf"), True),
     "finetune.learning_rate": (0, float("inf"), False),
     "finetune.factor": (0, 1, False),

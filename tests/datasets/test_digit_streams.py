@@ -9,6 +9,7 @@ import pytest
 import soundfile
 
 from pipelines.datasets import frame_targets, open_dataset
+from pipelines.datasets.stream_mixer import SAMPLE_RATE, Recording
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_sound
 
@@ -76,6 +77,48 @@ def test_the_same_seed_gives_the_same_streams(root: Path, tmp_path_factory: pyte
     doubled = open_dataset("digits", root, seconds=10, passes=2)
     assert sum(len(item.segments or ()) for item in doubled.split("train")) == 80
     assert sum(len(item.segments or ()) for item in doubled.split("validation")) == 20
+
+
+def voice_of(heard: np.ndarray, root: Path) -> str:
+    """Whose recording this is."""
+    takes = {path: soundfile.read(path)[0] for path in root.glob("*.wav")}
+    alike = {path: np.corrcoef(heard, take)[0, 1] for path, take in takes.items() if len(take) == len(heard)}
+    return max(alike, key=lambda path: alike[path]).stem.split("_")[1]
+
+
+def test_a_stream_of_one_voice(root: Path) -> None:
+    dataset = open_dataset("digits", root, seconds=5, one_voice=True)
+    heard = []
+    for item in dataset.split("train"):
+        assert item.media is not None and item.segments is not None
+        samples, rate = soundfile.read(item.media)
+        parts = [samples[round(part.start * rate) : round(part.end * rate)] for part in item.segments]
+        heard.append({voice_of(part, root) for part in parts})
+    assert all(len(voices) == 1 for voices in heard) and set.union(*heard) == {"bob", "eve"}
+
+
+def test_changed_voices_are_for_training_only(root: Path) -> None:
+    plain = open_dataset("digits", root, seconds=10)
+    changed = open_dataset("digits", root, seconds=10, pitch=0.2, passes=2)
+    assert [item.media for item in changed.split("validation")] == [item.media for item in plain.split("validation")]
+
+    def length(split: str) -> float:
+        dataset = plain if split == "plain" else changed
+        return sum(part.end - part.start for item in dataset.split("train") for part in item.segments or ())
+
+    assert abs(length("changed") / 2 / length("plain") - 1) > 1e-3
+    with pytest.raises(UsageError, match=r"--pitch is the largest change of voices, from 0 to 0.4, not 0.6"):
+        open_dataset("digits", root, pitch=0.6)
+
+
+def test_a_higher_voice_is_faster_and_higher() -> None:
+    times = np.arange(4000) / SAMPLE_RATE
+    tone = Recording(1, np.sin(2 * np.pi * 500 * times).astype(np.float32), "ann")
+    for factor in (0.8, 1.25):
+        changed = tone.at_pitch(factor)
+        assert (changed.label, changed.voice, len(changed.samples)) == (1, "ann", round(4000 / factor))
+        spectrum = np.abs(np.fft.rfft(changed.samples * np.hanning(len(changed.samples))))
+        assert spectrum.argmax() / changed.seconds == pytest.approx(500 * factor, abs=5)
 
 
 def test_what_cannot_be_used(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from pipelines.errors import ConfigurationError
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.training.augment import augment
+from pipelines.training.augment import augment, warped
 from pipelines.training.batching import BatchLoader
 from pipelines.training.recipe import AugmentationOptions, ScheduleOptions
 from pipelines.training.sampling import Sample
@@ -44,6 +45,42 @@ def test_noise_and_gain_are_in_units_of_the_deviation() -> None:
     np.testing.assert_allclose(noisy.std(axis=0), 0.5 * STATISTICS.deviation, rtol=0.05)
     louder = augment(rows, AugmentationOptions(gain=0.5), STATISTICS, generator())
     np.testing.assert_allclose(louder / STATISTICS.deviation, louder[0, 0], rtol=1e-6)
+
+
+def test_a_mask_covers_a_band_in_all_stacked_frames() -> None:
+    rows = stream("a", 40, 0).rows  # six features: two frames of three bands
+    masked = augment(rows, AugmentationOptions(bands=3, feature_masks=1, feature_mask=2), STATISTICS, generator())
+    first, second = (masked != rows).any(axis=0).reshape(2, 3)
+    assert first.any() and not first.all()
+    np.testing.assert_array_equal(first, second)
+    with pytest.raises(ConfigurationError, match="rows of 6 features are not made of frames of 4 bands"):
+        augment(rows, AugmentationOptions(bands=4, warp=0.1), STATISTICS, generator())
+
+
+def test_warping_moves_mel_bands_as_higher_frequencies_would() -> None:
+    librosa = pytest.importorskip("librosa")
+    hertz = librosa.mel_frequencies(n_mels=42, fmin=0.0, fmax=4000.0)[1:-1]
+    tones = np.array([300.0, 700.0, 1500.0, 2500.0])
+
+    def bands(factor: float) -> np.ndarray:
+        return np.exp(-((hertz[None] / (factor * tones[:, None]) - 1) ** 2) / 0.02).astype(np.float32)
+
+    for factor in (0.85, 1.15):
+        moved = warped(bands(1.0), factor).argmax(axis=1)
+        assert np.abs(moved - bands(factor).argmax(axis=1)).max() <= 1
+        assert (moved[1:] != bands(1.0).argmax(axis=1)[1:]).all()  # 300 Hz moves by less than a band
+    np.testing.assert_array_equal(warped(bands(1.0), 1.0), bands(1.0))
+
+
+def test_a_warp_and_a_response_are_the_same_in_all_rows_and_frames() -> None:
+    frame = np.array([0.0, 1.0, 5.0], np.float32)
+    rows = np.tile(frame, (40, 2))
+    moved = augment(rows, AugmentationOptions(bands=3, warp=0.3), STATISTICS, generator())
+    assert (moved == moved[0]).all() and (moved[0, :3] == moved[0, 3:]).all() and (moved[0, :3] != frame).any()
+    raised = augment(rows, AugmentationOptions(bands=3, equalizer=0.5), STATISTICS, generator()) - rows
+    curve = raised / STATISTICS.deviation
+    np.testing.assert_allclose(curve, np.tile(curve[0, :3], (40, 2)), atol=1e-5)
+    assert np.abs(curve[0, :3]).max() > 0.05
 
 
 def load(options: AugmentationOptions, samples: list[Sample], recordings: tuple | None = None):

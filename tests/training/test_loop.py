@@ -24,7 +24,9 @@ from pipelines.training.recipe import AugmentationOptions, Recipe, ScheduleOptio
 from pipelines.training.run import RunResult, train_on
 from tests.training.training_problems import clip_data, stream_data, tiny_recipe, with_model
 
-AUGMENTED = AugmentationOptions(time_masks=1, time_mask=3, noise=0.1, mixup=0.4, gain=0.2, speed=0.1)
+AUGMENTED = AugmentationOptions(
+    time_masks=1, time_mask=3, noise=0.1, mixup=0.4, gain=0.2, speed=0.1, bands=3, warp=0.2, equalizer=0.2
+)
 
 
 class InterruptAfter:
