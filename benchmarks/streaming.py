@@ -36,9 +36,9 @@ RATE = 16_000  # Hz
 HOP = 0.1  # seconds
 PAGE = 4096  # bytes
 SAMPLES = 12  # rows of the table of a long run
-# Every step projects and attends anew in three blocks over 512 rows: forty times a second is too much for a laptop.
-SLOW = {"width": 1024, "heads": 8, "feed_forward": 4096, "blocks": 3, "window": 512, "classes": 20}
-LATE_HOP = 0.025  # seconds
+# Every step projects and attends anew in three blocks over 256 rows: a hundred times a second is too much for a laptop.
+SLOW = {"width": 1024, "heads": 8, "feed_forward": 4096, "blocks": 3, "window": 256, "classes": 20}
+LATE_HOP = 0.01  # seconds
 
 Measured = dict[str, float | list[dict[str, float]]]
 

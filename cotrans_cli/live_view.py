@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,7 +58,12 @@ class _Shown:
     name: str
     newest: Prediction | None = None
     strip: deque[tuple[str | None, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # label, warm-up
-    over: str | None = None  # why it ended
+    over: str | None = None  # "ended" or "failed"
+    error: str | None = None  # what is wrong with it, if it never gave anything
+
+    @property
+    def state(self) -> str:
+        return self.over or ("playing" if self.newest else "waiting")
 
 
 class LiveView:
@@ -89,10 +94,14 @@ class LiveView:
         shown.strip.append((prediction.label, prediction.warmup))
 
     def ended(self, event: SourceEnded) -> None:
-        self._shown[event.number].over = "ended" if event.error is None else "failed"
+        shown = self._shown[event.number]
+        shown.over = "ended" if event.error is None else "failed"
         if event.error is not None:
-            self._remarks.append(str(event.error))
             self.errors.append(str(event.error))
+            if shown.newest is None:
+                shown.error = str(event.error).removeprefix(f"{event.name}: ")
+            else:
+                self._remarks.append(str(event.error))
 
     def remark(self, remark: Remark) -> None:
         self._remarks.append(f"{remark.source}: {remark.text}")
@@ -108,7 +117,7 @@ class LiveView:
         room = (height - REMARKS - 1) * columns
         tall = len(self._top(self._shown[0])) + 5
         if width < NARROW or tall * len(self._shown) > max(room, tall):
-            yield from (self._line(number, width) for number in range(len(self._shown)))
+            yield from self._lines(width, height - REMARKS - 1)
         elif columns == 1:
             yield from (self._panel(number, width) for number in range(len(self._shown)))
         else:
@@ -125,10 +134,13 @@ class LiveView:
         shown = self._shown[number]
         inner = width - 4
         head = Text(_shortened(shown.name, max(8, width - 22)), style="bold")
-        time = f"{clock(shown.newest.time)}" if shown.newest else "waiting"
-        foot = time if not shown.over else f"{time}  {shown.over}" if shown.newest else shown.over
-        body: list[RenderableType] = [self._bar(label, score, inner) for label, score in self._top(shown)]
-        body += [Text(), self._strip(shown, inner), self._numbers(number, inner)]
+        time = clock(shown.newest.time) if shown.newest else ""
+        playing = "warming up" if shown.newest and shown.newest.warmup else ""
+        foot = "  ".join(part for part in (time, playing if shown.state == "playing" else shown.state) if part)
+        body: list[RenderableType] = [Text(shown.error, style="yellow")] if shown.error else []
+        if not body:
+            body += [self._bar(label, score, inner) for label, score in self._top(shown)]
+            body += [Text(), self._strip(shown, inner), self._numbers(number, inner)]
         return Panel(
             Group(*body),
             title=head,
@@ -188,6 +200,19 @@ class LiveView:
             text += f" · reconnected {one.reconnects}"
         return Text(text, style="dim", overflow="ellipsis", no_wrap=True)
 
+    def _lines(self, width: int, room: int) -> Iterator[Text]:
+        """A line for each source; where there are too many, for those that play, and how many others there are."""
+        from rich.text import Text
+
+        numbers = list(range(len(self._shown)))
+        if len(numbers) > room:
+            order = {"playing": 0, "failed": 1, "waiting": 2, "ended": 3}
+            numbers = sorted(sorted(numbers, key=lambda number: order[self._shown[number].state])[: room - 1])
+        yield from (self._line(number, width) for number in numbers)
+        if hidden := Counter(shown.state for number, shown in enumerate(self._shown) if number not in numbers):
+            counts = ", ".join(f"{count} {state}" for state, count in hidden.items())
+            yield Text(f"… and {hidden.total()} more: {counts}", style="dim", overflow="ellipsis", no_wrap=True)
+
     def _line(self, number: int, width: int) -> Text:
         """One source in one line, where there is no room for panels."""
         from rich.text import Text
@@ -197,7 +222,7 @@ class LiveView:
         room = min(20, max(6, width // 4))
         line.append(f"{_shortened(shown.name, room):{room}} ", style="bold")
         if shown.newest is None:
-            line.append("waiting" if shown.over is None else shown.over, style="dim")
+            line.append(shown.error or shown.state, style="yellow" if shown.error else "dim")
             return line
         label, score = shown.newest.top[0]
         line.append(f"{clock(shown.newest.time)} ", style="dim")

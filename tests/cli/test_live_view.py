@@ -84,5 +84,28 @@ def test_sources_that_do_not_fit_get_a_line_each() -> None:
     assert all("rain" in line for line in lines[:12])
 
 
+def test_more_sources_than_lines() -> None:
+    lines = drawn(40, 80, height=24)
+    assert len(lines) == 20 + 2
+    assert lines[19] == "… and 21 more: 20 playing, 1 failed"
+
+
+def test_a_source_that_never_gave_anything_says_why() -> None:
+    for width, sources in ((80, 2), (40, 2)):
+        console = Console(file=io.StringIO(), width=width, height=40, color_system=None)
+        view = LiveView([StreamSource("media", name, "") for name in ("a.mp4", "b.mp4")[:sources]], CLASSES, console)
+        assert view.empty
+        view.predicted(frame(0, 0))
+        assert not view.empty
+        view.ended(SourceEnded(1, "b.mp4", InputError("b.mp4: no such file")))
+        assert view.errors == ["b.mp4: no such file"]
+        with console.capture() as captured:
+            console.print(view)
+        text = captured.get()
+        assert text.count("no such file") == 1
+        assert text.count("b.mp4") == 1
+        assert ("warming up" in text) == (width == 80)
+
+
 def test_times() -> None:
     assert [clock(seconds) for seconds in (0.0, 59.96, 61.25, 3725.5)] == ["0:00.0", "1:00.0", "1:01.2", "1:02:05.5"]
