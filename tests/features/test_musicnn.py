@@ -20,20 +20,10 @@ from pipelines.features.audio.musicnn import load_musicnn, musicnn_tags, shipped
 from pipelines.features.audio.musicnn_import import convert_wheel
 from pipelines.features.audio.musicnn_network import without_dead_channels
 from pipelines.features.tensorflow_checkpoint import masked_crc32c
+from tests.features.music import RATE, log_mel, music
 from tests.features.tensorflow_bundle import write_bundle
 
-RATE = 16000
 PATCH = 187
-
-
-def log_mel(audio: NDArray[np.float32]) -> NDArray[np.float64]:
-    """(187, 96) by scipy and librosa, from exactly the samples of one patch."""
-    import librosa
-    from scipy.signal import stft
-
-    _, _, spectrum = stft(audio.astype(np.float64), nperseg=512, noverlap=256, boundary=None, padded=False)
-    power = np.abs(256 * spectrum) ** 2  # scipy divides by the sum of the window
-    return np.log10(10000 * (librosa.filters.mel(sr=RATE, n_fft=512, n_mels=96) @ power).T + 1)
 
 
 def evaluate(weights: dict[str, NDArray], patch: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
@@ -62,15 +52,6 @@ def evaluate(weights: dict[str, NDArray], patch: NDArray[np.float64]) -> tuple[N
     flat = maps.reshape(-1)
     logits = weights["dense.weight"].astype(np.float64) @ flat + weights["dense.bias"]
     return flat, 1 / (1 + np.exp(-logits))
-
-
-def music(shared_dir: Path, name: str, seconds: float = 15) -> NDArray[np.float32]:
-    import soundfile
-    import soxr
-
-    file = shared_dir / "gtzan" / "genres" / name.split(".")[0] / f"{name}.ogg"
-    audio, rate = soundfile.read(file, dtype="float32")
-    return np.asarray(soxr.resample(audio[: int(seconds * rate)], rate, RATE), np.float32)
 
 
 def assert_equals_evaluation(audio: NDArray[np.float32], network: str) -> None:
@@ -162,36 +143,61 @@ def tensorflow_names(weights: dict[str, NDArray]) -> dict[str, NDArray]:
     return tensors
 
 
-def small_network() -> dict[str, NDArray]:
+def musical_tensorflow_names(weights: dict[str, NDArray]) -> dict[str, NDArray]:
+    """The same of a musical network: TensorFlow counts its layers, and a plane of filters stands for channels."""
+    middle = {f"middle.{layer}": f"conv2d_{5 + layer}" for layer in range(3)}
+    layers = {"branches.0": "conv2d"} | {f"branches.{branch}": f"conv2d_{branch}" for branch in range(1, 5)} | middle
+    norms = ["input_norm", *(f"branch_norms.{branch}" for branch in range(5))]
+    norms += [*(f"middle_norms.{layer}" for layer in range(3)), "pooled_norm", "dense_norm"]
+    layers |= {"dense": "dense", "output": "dense_1"}
+    named = {name: f"batch_normalization_{number}" for number, name in enumerate(norms)}
+    named["input_norm"] = "batch_normalization"
+    keys = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
+    tensors = {f"{theirs}/{keys[key]}": weights[f"{ours}.{key}"] for ours, theirs in named.items() for key in keys}
+    for ours, theirs in layers.items():
+        kernel = weights[f"{ours}.weight"]
+        if kernel.ndim == 4:
+            kernel = kernel.transpose(2, 3, 1, 0)
+        elif kernel.ndim == 3:
+            kernel = kernel.transpose(2, 1, 0)[:, :, None]
+        else:
+            kernel = kernel.T
+        tensors |= {f"{theirs}/kernel": kernel, f"{theirs}/bias": weights[f"{ours}.bias"]}
+    return tensors
+
+
+def small_network(network: str = "msd") -> dict[str, NDArray]:
     """The shipped names and shapes with numbers that are cheap to check."""
-    shapes = {name: value.shape for name, value in load_file(shipped_weights("msd")).items()}
+    shapes = {name: value.shape for name, value in load_file(shipped_weights(network)).items()}
     return {name: np.full(shape, position + 1, np.float32) for position, (name, shape) in enumerate(shapes.items())}
 
 
-def write_wheel(path: Path, tensors: dict[str, NDArray]) -> None:
-    # The writer's own checksum goes bit by bit, which is too slow for a whole network.
-    index, data = write_bundle(tensors, checksum=lambda part: struct.pack("<I", masked_crc32c(part)))
+def write_wheel(path: Path, vgg: dict[str, NDArray], musical: dict[str, NDArray]) -> None:
     with zipfile.ZipFile(path, "w") as archive:
-        for folder in ("MSD_vgg", "MTT_vgg"):
+        for folder, tensors in (("MSD_vgg", vgg), ("MTT_vgg", vgg), ("MSD_musicnn", musical)):
+            # The writer's own checksum goes bit by bit, which is too slow for a whole network.
+            index, data = write_bundle(tensors, checksum=lambda part: struct.pack("<I", masked_crc32c(part)))
             archive.writestr(f"musicnn/{folder}/.index", index)
             archive.writestr(f"musicnn/{folder}/.data-00000-of-00001", data)
         archive.writestr("musicnn/configuration.py", "SR = 16000\nMTT_LABELS = ['a']\nMSD_LABELS = ['b', 'c']\n")
 
 
 def test_the_wheel_is_converted_without_tensorflow(tmp_path: Path) -> None:
-    weights = small_network()
-    write_wheel(tmp_path / "musicnn.whl", tensorflow_names(weights))
-    msd, mtt = convert_wheel(tmp_path / "musicnn.whl", tmp_path)
-    written = load_file(msd)
-    assert set(written) == set(weights)
-    for name, value in weights.items():
-        np.testing.assert_array_equal(written[name], value, strict=True)
-    assert musicnn_tags(msd) == ["b", "c"] and musicnn_tags(mtt) == ["a"]
+    weights, musical = small_network(), small_network("msd_musicnn")
+    write_wheel(tmp_path / "musicnn.whl", tensorflow_names(weights), musical_tensorflow_names(musical))
+    msd, mtt, msd_musicnn = convert_wheel(tmp_path / "musicnn.whl", tmp_path)
+    for file, expected in ((msd, weights), (mtt, weights), (msd_musicnn, musical)):
+        written = load_file(file)
+        assert set(written) == set(expected)
+        for name, value in expected.items():
+            np.testing.assert_array_equal(written[name], value, strict=True)
+    assert musicnn_tags(msd) == musicnn_tags(msd_musicnn) == ["b", "c"] and musicnn_tags(mtt) == ["a"]
     before = msd.read_bytes()
     convert_wheel(tmp_path / "musicnn.whl", tmp_path)
     assert msd.read_bytes() == before
 
-    write_wheel(tmp_path / "other.whl", {"1CNN/bias": np.zeros(3, np.float32), "6CNN/bias": np.zeros(3, np.float32)})
+    other = {"1CNN/bias": np.zeros(3, np.float32), "6CNN/bias": np.zeros(3, np.float32)}
+    write_wheel(tmp_path / "other.whl", other, {})
     with pytest.raises(CheckpointError, match="unknown tensor 6CNN/bias"):
         convert_wheel(tmp_path / "other.whl", tmp_path)
 
@@ -211,7 +217,7 @@ def test_what_is_no_wheel_of_musicnn_is_refused(tmp_path: Path) -> None:
 def test_shipped_weights_say_where_they_come_from() -> None:
     from safetensors import safe_open
 
-    for name in ("msd", "mtt"):
+    for name in ("msd", "mtt", "msd_musicnn"):
         with safe_open(shipped_weights(name), "np") as file:
             description = json.loads(file.metadata()["musicnn"])
         assert "musicnn 0.1.0" in description["source"] and "ISC" in description["licence"]
@@ -219,9 +225,9 @@ def test_shipped_weights_say_where_they_come_from() -> None:
 
 
 def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="pooled, tags, pooled"):
+    with pytest.raises(ConfigurationError, match="choose from pooled, tags"):
         build_audio_extractor("musicnn", 0.25, {"output": "logits"})
-    with pytest.raises(ConfigurationError, match="msd, mtt, msd"):
+    with pytest.raises(ConfigurationError, match="msd, mtt, msd_musicnn"):
         build_audio_extractor("musicnn", 0.25, {"network": "big"})
     with pytest.raises(ConfigurationError, match="one musicnn network"):
         build_audio_extractor("musicnn", 0.25, {"network": "msd+mtt"}, weights_path=shipped_weights("msd"))

@@ -1,4 +1,4 @@
-"""`musicnn`: features of a network that was trained to tag music, whose weights ship with cotrans.
+"""`musicnn`: features of networks that were trained to tag music, whose weights ship with cotrans.
 
 Rows see 187 frames, 3.008 s at 16 kHz, that begin on a grid of 32 ms. Before the start of a stream there is silence:
 the first 12 rows at a hop of 0.25 s have heard less music than the others.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pipelines.errors import CheckpointError, ConfigurationError
 from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import Frames, musicnn_front_end
+from pipelines.features.audio.musicnn_musical import FRONT, PENULTIMATE, POOLED, MusicnnMusical
+from pipelines.features.audio.musicnn_musical_windows import LiveMusical
 from pipelines.features.audio.musicnn_network import (
     CHANNELS,
     FRAMES,
@@ -23,17 +27,64 @@ from pipelines.features.audio.musicnn_network import (
     MusicnnVgg,
     without_dead_channels,
 )
-from pipelines.features.audio.musicnn_overlap import GRID, Blocks, pooled_windows
+from pipelines.features.audio.musicnn_overlap import GRID, pooled_windows
 from pipelines.features.audio.weights import RANDOM, load_strictly, randomise, read_state
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec
 from pipelines.files import file_sha256
 
-# Trained on the Million Song Dataset and on MagnaTagATune.
-SHIPPED = {"msd": "musicnn_msd_vgg.safetensors", "mtt": "musicnn_mtt_vgg.safetensors"}
-NETWORKS = {"msd": ("msd",), "mtt": ("mtt",), "msd+mtt": ("msd", "mtt")}
-WIDTHS = {"pooled": POOLED_STEPS * CHANNELS, "tags": TAGS, "pooled+tags": POOLED_STEPS * CHANNELS + TAGS}
+# Trained on the Million Song Dataset and on MagnaTagATune; of the latter only the VGG-style network ships.
+SHIPPED = {
+    "msd": "musicnn_msd_vgg.safetensors",
+    "mtt": "musicnn_mtt_vgg.safetensors",
+    "msd_musicnn": "musicnn_msd_musicnn.safetensors",
+}
+MUSICAL = ("msd_musicnn",)  # of musicnn's own architecture; the others are VGG-style
+# Layers that can be had, in the order in which they stand in a row, and their widths.
+VGG_WIDTHS = {"pooled": POOLED_STEPS * CHANNELS, "tags": TAGS}
+MUSICAL_WIDTHS = {"pooled": POOLED, "middle": POOLED - 2 * FRONT, "penultimate": PENULTIMATE, "tags": TAGS}
+
+
+class Tagger(Protocol):
+    """A network as the stream uses it."""
+
+    def pooled(self, span: Tensor, starts: list[int], memory: StreamMemory) -> Tensor:
+        """Frames (frames, 96) and the first frame of each window to (windows, width)."""
+
+    def layer(self, name: str, pooled: Tensor) -> Tensor:
+        """(1, width) of one window to (1, width of the layer)."""
+
+
+class VggTagger:
+    """A VGG-style network without the channels that do nothing."""
+
+    def __init__(self, network: MusicnnVgg) -> None:
+        self._network = without_dead_channels(network)
+        self._network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def pooled(self, span: Tensor, starts: list[int], memory: StreamMemory) -> Tensor:
+        return pooled_windows(self._network, span, starts, memory)
+
+    def layer(self, name: str, pooled: Tensor) -> Tensor:
+        return self._network.tags(pooled) if name == "tags" else pooled
+
+
+class MusicalTagger:
+    """A musical network without the filters that do nothing."""
+
+    def __init__(self, network: MusicnnMusical) -> None:
+        self._network, self._live = network, LiveMusical(network)
+
+    def pooled(self, span: Tensor, starts: list[int], memory: StreamMemory) -> Tensor:
+        return self._live.pooled_windows(span, starts, memory)
+
+    def layer(self, name: str, pooled: Tensor) -> Tensor:
+        if name == "middle":
+            return pooled[:, 2 * FRONT :]
+        if name == "penultimate":
+            return self._network.penultimate(pooled)
+        return self._network.tags(pooled) if name == "tags" else pooled
 
 
 def shipped_weights(network: str) -> Path:
@@ -44,8 +95,15 @@ def shipped_weights(network: str) -> Path:
 
 
 def load_musicnn(path: Path) -> MusicnnVgg:
-    """The network in a file that `musicnn_import` wrote, as it is."""
+    """The VGG-style network in a file that `musicnn_import` wrote, as it is."""
     network = MusicnnVgg()
+    load_strictly(network, read_state(path, "musicnn"), str(path))
+    return network.eval()
+
+
+def load_musical(path: Path) -> MusicnnMusical:
+    """The musical network in a file that `musicnn_import` wrote, as it is."""
+    network = MusicnnMusical()
     load_strictly(network, read_state(path, "musicnn"), str(path))
     return network.eval()
 
@@ -69,53 +127,65 @@ def build_musicnn(
     random_weights: bool = False,
     align: Align = "causal",
 ) -> WindowedExtractor:
-    """`output`: the last pooling layer (256), the likelihood of the tags (50), or both.
+    """`network`: msd, mtt (VGG-style) or msd_musicnn; several joined by + stand side by side.
 
-    `network`: msd, mtt or msd+mtt, whose rows stand side by side.
+    `output`: layers, several joined by +. Both kinds have pooled (256; of msd_musicnn 1506) and the likelihood of the
+    tags (50), msd_musicnn also middle (384: the part of pooled that comes from the convolutions in time) and
+    penultimate (200: what the tags are read from).
     """
-    if output not in WIDTHS:
-        raise ConfigurationError(f"musicnn has no output '{output}': choose from {', '.join(WIDTHS)}")
-    if network not in NETWORKS:
-        raise ConfigurationError(f"musicnn has no network '{network}': choose from {', '.join(NETWORKS)}")
-    names = NETWORKS[network]
+    names, layers = network.split("+"), output.split("+")
+    if len(set(names)) != len(names) or not set(names) <= set(SHIPPED):
+        choices = ", ".join(SHIPPED)
+        raise ConfigurationError(f"musicnn has no network '{network}': choose from {choices}, or join some with +")
+    width = 0
+    for name in names:
+        widths = MUSICAL_WIDTHS if name in MUSICAL else VGG_WIDTHS
+        if len(set(layers)) != len(layers) or not set(layers) <= set(widths):
+            choices = ", ".join(widths)
+            raise ConfigurationError(
+                f"musicnn's network {name} has no output '{output}': choose from {choices}, or join some with +"
+            )
+        width += sum(widths[layer] for layer in layers)
     if weights_path is not None and len(names) > 1:
-        raise ConfigurationError("a weight file holds one musicnn network: choose network msd or mtt with it")
-    networks, checksum = [], RANDOM
-    if random_weights:
-        networks = [MusicnnVgg() for _ in names]
-        for each in networks:
-            randomise(each.eval())
-    else:
-        paths = [weights_path or shipped_weights(name) for name in names]
-        networks = [without_dead_channels(load_musicnn(path)) for path in paths]
-        checksum = "+".join(file_sha256(path) for path in paths)
+        raise ConfigurationError("a weight file holds one musicnn network: choose one network with it")
+    paths = [weights_path or shipped_weights(name) for name in names]
+    taggers = [_tagger(name, None if random_weights else path) for name, path in zip(names, paths, strict=True)]
     front_end = musicnn_front_end()
     window = (FRAMES - 1) * front_end.frame_hop + front_end.frame_length  # samples
     spec = ExtractorSpec(
         name="musicnn",
         kind="audio",
-        width=WIDTHS[output] * len(names),
+        width=width,
         window=window / front_end.sample_rate,
         options={"output": output, "network": network},
-        weights=checksum,
+        weights=RANDOM if random_weights else "+".join(file_sha256(path) for path in paths),
     )
     clock = SampleClock(hop, front_end.sample_rate, window, align)
-    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(networks, output), GRID)
+    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(taggers, layers), GRID)
 
 
-def _rows_of(networks: list[MusicnnVgg], output: str) -> RowsOf:
-    for network in networks:
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+def _tagger(name: str, path: Path | None) -> Tagger:
+    """The network of a file; None: random parameters."""
+    if name in MUSICAL:
+        musical = load_musical(path) if path else MusicnnMusical().eval()
+        if path is None:
+            randomise(musical)
+        return MusicalTagger(musical)
+    vgg = load_musicnn(path) if path else MusicnnVgg().eval()
+    if path is None:
+        randomise(vgg)
+    return VggTagger(vgg)
 
+
+def _rows_of(taggers: list[Tagger], layers: list[str]) -> RowsOf:
     def rows_of(span: Frames, starts: list[int], memory: StreamMemory) -> Rows:
         parts = []
         with torch.inference_mode():
-            for number, network in enumerate(networks):
-                blocks: Blocks = memory.setdefault(number, {})
-                pooled = pooled_windows(network, torch.from_numpy(span), starts, blocks)
-                parts += [pooled] if "pooled" in output else []
+            for number, tagger in enumerate(taggers):
+                pooled = tagger.pooled(torch.from_numpy(span), starts, memory.setdefault(number, {}))
                 # Row by row: a matrix product's last bit may depend on how many rows there are.
-                parts += [torch.cat([network.tags(row) for row in torch.split(pooled, 1)])] if "tags" in output else []
+                rows = torch.split(pooled, 1)
+                parts += [torch.cat([tagger.layer(layer, row) for row in rows]) for layer in layers]
             return np.asarray(torch.cat(parts, 1).numpy())
 
     return rows_of

