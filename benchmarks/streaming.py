@@ -158,6 +158,7 @@ def late(folder: Path, seconds: float = 300.0) -> Measured:
         "seconds by the clock": summary.wall_seconds,
         "hop, ms": 1e3 * LATE_HOP,
         "encoder p50, ms": summary.stages["encoder"]["p50_ms"],
+        "encoder max, ms": summary.stages["encoder"]["max_ms"],
         "longest lag before dropping, ms": 1e3 * options.longest_lag,
         "rows": float(rows),
         "frames": float(summary.frames),

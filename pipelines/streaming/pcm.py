@@ -35,7 +35,6 @@ class PcmReader:
 
     def __init__(self, file: BinaryIO, options: PcmOptions, stop: Event, name: str = "-") -> None:
         self.name = name
-        self.damage: str | None = None
         self._file, self._options, self._stop = file, options, stop
         track = AudioTrack(f"pcm_{options.sample_format}", options.rate, options.channels, "", None)
         self.info = MediaInfo(name, "pcm", None, track, None, None)

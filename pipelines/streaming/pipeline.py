@@ -134,10 +134,6 @@ class Stream:
         """End soon: what has been predicted is still given out. From any thread."""
         self._stop.set()
 
-    @property
-    def stopped(self) -> bool:
-        return self._stop.is_set()
-
     def close(self) -> None:
         """End all threads."""
         self._stop.set()
