@@ -29,7 +29,7 @@ class LiveMusical:
 
     def __init__(self, network: MusicnnMusical) -> None:
         self.network = network
-        self._kernels: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []  # of each branch: kernel, bias, scale, shift
+        self._branches: list[tuple[Tensor, ...]] = []  # of each: kernel, bias, sign, scale and shift of its filters
         live, constants = [], []
         for convolution, norm in zip(network.branches, network.branch_norms, strict=True):
             assert isinstance(convolution, nn.Conv2d) and isinstance(norm, FixedBatchNorm)
@@ -38,7 +38,12 @@ class LiveMusical:
             scale = (norm.weight / (norm.running_var + NORM_EPSILON).sqrt()).detach()
             shift = (norm.bias - norm.running_mean * scale).detach()
             alive = kernel.abs().sum((1, 2, 3)) * scale.abs() > DEAD_INFLUENCE
-            self._kernels.append((kernel[alive].contiguous(), bias[alive], scale[alive], shift[alive]))
+            # Batch norm turns a filter over where its scale is negative: its best band is that of the smallest sum. Such
+            # a filter is negated, so that all look for the largest; ReLU and batch norm then see one band only.
+            sign = torch.where(scale < 0, -1.0, 1.0)
+            signed = (sign[:, None, None, None] * kernel)[alive].contiguous()
+            columns = (values[alive, None] for values in (sign, scale, shift))
+            self._branches.append((signed, (sign * bias)[alive], *columns))
             live.append(alive)
             constants.append(bias.relu() * scale + shift)
         alive, constant = torch.cat(live), torch.cat(constants)
@@ -101,11 +106,9 @@ class LiveMusical:
 
     def _branch(self, number: int, maps: Tensor) -> Tensor:
         """(1, 1, time + frames - 1, 96) to (1, live filters, time): the best band of each."""
-        kernel, bias, scale, shift = self._kernels[number]
-        values = torch.relu(nn.functional.conv2d(maps, kernel, bias))
-        # Batch norm turns a filter over where its scale is negative: the best band is then that of the smallest value.
-        best = torch.where(scale[:, None] < 0, values.amin(3), values.amax(3))
-        return best * scale[:, None] + shift[:, None]
+        kernel, bias, sign, scale, shift = self._branches[number]
+        best = sign * nn.functional.conv2d(maps, kernel, bias).amax(3)
+        return torch.relu(best) * scale + shift
 
 
 def _pooled(maps: Tensor) -> Tensor:
