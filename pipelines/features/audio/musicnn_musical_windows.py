@@ -38,7 +38,7 @@ class LiveMusical:
             scale = (norm.weight / (norm.running_var + NORM_EPSILON).sqrt()).detach()
             shift = (norm.bias - norm.running_mean * scale).detach()
             alive = kernel.abs().sum((1, 2, 3)) * scale.abs() > DEAD_INFLUENCE
-            # Batch norm turns a filter over where its scale is negative: its best band is that of the smallest sum. Such
+            # Batch norm turns a filter over where its scale is negative: its best band has the smallest sum. Such
             # a filter is negated, so that all look for the largest; ReLU and batch norm then see one band only.
             sign = torch.where(scale < 0, -1.0, 1.0)
             signed = (sign[:, None, None, None] * kernel)[alive].contiguous()
