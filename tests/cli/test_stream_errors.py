@@ -38,7 +38,7 @@ def test_errors_are_one_line_with_an_exit_code(tmp_path: Path, capsys: Output) -
         (["camera:77", "--model", audio], 3, "gives video, but the model takes audio: use mic: with this model"),
         (["camera:77", "--model", visual], 6, "camera:77: /dev/video77 does not exist; "),
         (["absent.mp4", "--model", audio], 3, "absent.mp4: no such file"),
-        ([rows, "--model", str(tmp_path / "absent.safetensors")], 5, "there is no model file and no built-in"),
+        ([rows, "--model", str(tmp_path / "absent.safetensors")], 3, "there is no model file "),
         ([rows, "--model", plain, "--format", "xml"], 2, "unknown --format 'xml'"),
         ([rows, "--model", plain, "--out", "a.xyz"], 2, "--out a.xyz: the suffix .xyz names no format (.txt, .jsonl, "),
         ([rows, "--model", plain, "--top-k", "99"], 2, "--top-k 99: the model has only 5 classes"),
