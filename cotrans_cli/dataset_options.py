@@ -5,43 +5,58 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cotrans_cli.options import option
 
-Name = Annotated[str, typer.Option("--dataset", help="gtzan, thumos14, tvseries, folder or digits.")]
-Root = Annotated[Path | None, typer.Option("--root", help="The dataset's folder (default: COTRANS_DATA).")]
+DATA = "Data"  # the panel of the help page
+
+Name = Annotated[str, option("--dataset", panel=DATA, help="gtzan, thumos14, tvseries, folder or digits.")]
+Root = Annotated[Path | None, option("--root", panel=DATA, help="The dataset's folder (default: COTRANS_DATA).")]
+Split = Annotated[
+    str | None, option("--split", panel=DATA, help="gtzan: random or fault-filtered. tvseries: oad or original.")
+]
+SplitSeed = Annotated[
+    int | None, option("--split-seed", panel=DATA, help="Seed of random splits and of digit streams.", least=0)
+]
+Validation = Annotated[float | None, option("--validation", panel=DATA, help="Fraction to validate on.")]
+Test = Annotated[float | None, option("--test", panel=DATA, help="folder: fraction to test on.")]
+Group = Annotated[
+    str | None,
+    option("--group", panel=DATA, help="folder: a regular expression whose first bracket is what no split may divide."),
+]
+Fold = Annotated[
+    str | None, option("--fold", panel=DATA, help="The group (folder) or speaker (digits) to keep for validation.")
+]
+TestFold = Annotated[str | None, option("--test-fold", panel=DATA, help="The group or speaker to keep for test.")]
+More = Annotated[
+    list[str] | None, option("--data", panel=DATA, metavar="KEY=VALUE", help="Any other option of the dataset.")
+]
 FeatureDir = Annotated[
-    Path | None, typer.Option("--feature-dir", help="Folder of feature files that exist already, in any layout.")
+    Path | None, option("--feature-dir", panel=DATA, help="Folder of feature files that exist already, in any layout.")
 ]
 FeatureSet = Annotated[
     str | None,
-    typer.Option("--feature-set", help="A piece of the name that picks among several feature sets: kin, anet."),
+    option("--feature-set", panel=DATA, help="A piece of the name that picks among several feature sets: kin, anet."),
 ]
-Parts = Annotated[str | None, typer.Option("--parts", help="Which parts of the features to join: rgb,flow,audio.")]
-Hop = Annotated[float | None, typer.Option("--hop", help="Seconds between feature rows, where no file says it.")]
-Split = Annotated[
-    str | None,
-    typer.Option("--split", help="gtzan: random or fault-filtered. tvseries: oad or original."),
+Parts = Annotated[
+    str | None, option("--parts", panel=DATA, help="Which parts of the features to join: rgb,flow,audio.")
 ]
-SplitSeed = Annotated[int | None, typer.Option("--split-seed", help="Seed of random splits and of digit streams.")]
-Validation = Annotated[float | None, typer.Option("--validation", help="Fraction to validate on.")]
-Test = Annotated[float | None, typer.Option("--test", help="folder: fraction to test on.")]
-Group = Annotated[
-    str | None,
-    typer.Option("--group", help="folder: a regular expression whose first bracket is what no split may divide."),
+Hop = Annotated[float | None, option("--hop", panel=DATA, help="Seconds between feature rows.")]
+FeatureOption = Annotated[
+    list[str] | None,
+    option("--feature-option", panel=DATA, metavar="KEY=VALUE", help="Option of an extractor (output=tags)."),
 ]
-Fold = Annotated[
-    str | None, typer.Option("--fold", help="The group (folder) or speaker (digits) to keep for validation.")
-]
-TestFold = Annotated[str | None, typer.Option("--test-fold", help="The group or speaker to keep for test.")]
+Cache = Annotated[Path | None, option("--cache", panel=DATA, help="Where extracted features are kept.")]
 Annotations = Annotated[
-    Path | None, typer.Option("--annotations", help="folder: table file,start,end,label (default: labels.csv).")
+    Path | None, option("--annotations", panel=DATA, help="folder: table file,start,end,label (default: labels.csv).")
 ]
 Classes = Annotated[
-    str | None, typer.Option("--classes", help="folder: the classes and their order, separated by commas.")
+    str | None, option("--classes", panel=DATA, help="folder: the classes and their order, separated by commas.")
 ]
-MultiLabel = Annotated[bool, typer.Option("--multi-label", help="folder: events may overlap.")]
-Seconds = Annotated[float | None, typer.Option("--seconds", help="digits: length of a stream.")]
-Passes = Annotated[int | None, typer.Option("--passes", help="digits: how often each training recording is used.")]
+MultiLabel = Annotated[bool, option("--multi-label", panel=DATA, help="folder: events may overlap.")]
+Seconds = Annotated[float | None, option("--seconds", panel=DATA, help="digits: length of a stream.")]
+Passes = Annotated[
+    int | None, option("--passes", panel=DATA, help="digits: how often each training recording is used.", least=1)
+]
 
 
 def words(text: str | None) -> tuple[str, ...] | None:

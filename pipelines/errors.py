@@ -1,6 +1,16 @@
 """The errors that cotrans raises on purpose. Each message is one line: what, where and what to do.
 
-The command line prints the message and ends with the error's exit code; see `cotrans_cli/main.py`.
+The command line prints the message and ends with the error's exit code; see `cotrans_cli/main.py`. Which class, the
+same for every command (`tests/cli/test_exit_codes.py`):
+
+- what was typed is wrong whatever the files hold, UsageError: an unknown name (of a model, preset, dataset, extractor,
+  split, mode, key), a number out of range, options that contradict each other or are missing;
+- a file or folder is not there, cannot be read, or does not hold what it should, InputError: media, features, datasets,
+  tables, and model files that are not there at all;
+- every value is possible, but together they cannot work, ConfigurationError: heads that do not divide the width,
+  features that are not the model's, classes that are not the dataset's; and mistakes in recipes and config.toml;
+- a model file or snapshot that is there and cannot be used, or a proof that failed, CheckpointError;
+- something has to be installed, downloaded or plugged in first, MissingDependencyError.
 """
 
 
@@ -11,19 +21,19 @@ class CotransError(Exception):
 
 
 class UsageError(CotransError):
-    """Options that do not fit together."""
+    """A wrong name, number or combination of options on the command line."""
 
     exit_code = 2
 
 
 class InputError(CotransError):
-    """A file, stream or array that cannot be used as it is."""
+    """A file, stream or array that is not there or cannot be used as it is."""
 
     exit_code = 3
 
 
 class ConfigurationError(CotransError):
-    """A model, recipe or dataset configuration that cannot work."""
+    """A model, recipe or dataset configuration that cannot work, each value of it being possible."""
 
     exit_code = 4
 

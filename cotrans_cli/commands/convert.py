@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cotrans_cli.choices import Activation, Encoding, Norm
 from cotrans_cli.console import note, print_json, print_line, status_console
 from cotrans_cli.facts import print_facts
+from cotrans_cli.options import UNSAID, Classifier, InputLayer, Prefix, option
 
 if TYPE_CHECKING:
     from pipelines.checkpoints.conversion import Conversion
@@ -30,7 +32,7 @@ Examples:
 
   cotrans convert oadtr.pth --mode recycling    the paper's way; needs fine-tuning
 """
-READS, RESULT, WHERE = "What the file does not say", "What to make of it", "Files and output"
+RESULT, WHERE = "What to make of it", "Files and output"
 
 
 class Mode(str, Enum):
@@ -41,21 +43,6 @@ class Mode(str, Enum):
 class Entries(str, Enum):
     n = "n"
     double = "2n-1"
-
-
-class Encoding(str, Enum):
-    learned = "learned"
-    cyclic = "cyclic"
-
-
-class Norm(str, Enum):
-    pre = "pre"
-    post = "post"
-
-
-class Activation(str, Enum):
-    relu = "relu"
-    gelu = "gelu"
 
 
 def convert(
@@ -88,33 +75,30 @@ def convert(
         bool | None,
         typer.Option(
             "--class-token/--no-class-token",
-            rich_help_panel=READS,
+            rich_help_panel=UNSAID,
             help="Whether an OadTR without decoder runs with its class token: its file is the same either way.",
         ),
     ] = None,
     class_token_block: Annotated[
-        int | None, typer.Option(rich_help_panel=READS, help="The block that the class token enters at, from 1.")
+        int | None,
+        option("--class-token-block", panel=UNSAID, help="The block that the class token enters at, from 1.", least=1),
     ] = None,
-    window: Annotated[int | None, typer.Option(rich_help_panel=READS, help="n, the tokens of a window.")] = None,
-    heads: Annotated[int | None, typer.Option(rich_help_panel=READS, help="Attention heads.")] = None,
-    decoder_heads: Annotated[int | None, typer.Option(rich_help_panel=READS, help="Heads of the decoder.")] = None,
+    window: Annotated[int | None, option("--window", panel=UNSAID, help="n, the tokens of a window.", least=1)] = None,
+    heads: Annotated[int | None, option("--heads", panel=UNSAID, help="Attention heads.", least=1)] = None,
+    decoder_heads: Annotated[
+        int | None, option("--decoder-heads", panel=UNSAID, help="Heads of the decoder.", least=1)
+    ] = None,
     norm: Annotated[
-        Norm | None, typer.Option(rich_help_panel=READS, help="Encoders of torch: post (default) or pre (norm_first).")
+        Norm | None, typer.Option(rich_help_panel=UNSAID, help="Encoders of torch: post (default) or pre (norm_first).")
     ] = None,
     activation: Annotated[
-        Activation | None, typer.Option(rich_help_panel=READS, help="Encoders of libraries: default as theirs.")
+        Activation | None, typer.Option(rich_help_panel=UNSAID, help="Encoders of libraries: default as theirs.")
     ] = None,
-    prefix: Annotated[
-        str | None, typer.Option(rich_help_panel=READS, help="Take the encoder whose keys begin so: 'encoder.'.")
-    ] = None,
-    input_layer: Annotated[
-        str | None, typer.Option(rich_help_panel=READS, help="Module that projects the input, if it is not clear.")
-    ] = None,
-    classifier: Annotated[
-        str | None, typer.Option(rich_help_panel=READS, help="Module that makes the scores, if it is not clear.")
-    ] = None,
+    prefix: Prefix = None,
+    input_layer: InputLayer = None,
+    classifier: Classifier = None,
     labels: Annotated[
-        Path | None, typer.Option(rich_help_panel=READS, help="Class names: a text file, one a line, or a JSON list.")
+        Path | None, typer.Option(rich_help_panel=UNSAID, help="Class names: a text file, one a line, or a JSON list.")
     ] = None,
     verify: Annotated[
         Path | None,

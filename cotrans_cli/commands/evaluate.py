@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cotrans_cli import dataset_options
 from cotrans_cli.console import note
+from cotrans_cli.dataset_options import DATA
 from cotrans_cli.evaluation_display import evaluation_progress, print_comparison, print_evaluation
+from cotrans_cli.options import option
 
 if TYPE_CHECKING:
     from pipelines.evaluation.comparison import ComparisonOptions
@@ -29,7 +32,7 @@ Examples:
 
   cotrans evaluate --dataset thumos14 --predictions scores.npz --plot confusion.png
 """
-DATA, MODEL, SCORING, OUTPUT = "Data", "Models", "Scoring", "Output"
+MODEL, SCORING, OUTPUT = "Models", "Scoring", "Output"
 
 
 class Mode(str, Enum):
@@ -45,61 +48,45 @@ class PlotKind(str, Enum):
     macs = "macs"
 
 
-def _option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
-
-
 def evaluate(
     context: typer.Context,
-    dataset: Annotated[str, _option("--dataset", panel=DATA, help="gtzan, thumos14, tvseries, folder or digits.")],
-    root: Annotated[
-        Path | None, _option("--root", panel=DATA, help="The dataset's folder (default: COTRANS_DATA).")
-    ] = None,
+    dataset: dataset_options.Name,
+    root: dataset_options.Root = None,
     on: Annotated[
         str | None,
-        _option("--on", panel=DATA, help="Part to score: test (default), validation (where no test is) or train."),
+        option("--on", panel=DATA, help="Part to score: test (default), validation (where no test is), train or all."),
     ] = None,
     split: Annotated[
         str | None,
-        _option(
+        option(
             "--split",
             panel=DATA,
             help="How the dataset is divided: random or fault-filtered (gtzan), oad or original (tvseries); default "
             "as in the training of the checkpoint. A part's name is taken as --on.",
         ),
     ] = None,
-    split_seed: Annotated[int | None, _option("--split-seed", panel=DATA, help="Seed of random splits.")] = None,
-    validation: Annotated[float | None, _option("--validation", panel=DATA, help="Fraction for validation.")] = None,
-    fold: Annotated[
-        str | None, _option("--fold", panel=DATA, help="Group (fold, speaker) kept for validation.")
-    ] = None,
-    data: Annotated[
-        list[str] | None, _option("--data", panel=DATA, metavar="KEY=VALUE", help="Any other option of the dataset.")
-    ] = None,
-    feature_dir: Annotated[
-        Path | None, _option("--feature-dir", panel=DATA, help="Folder of feature files that exist, in any layout.")
-    ] = None,
-    feature_set: Annotated[
-        str | None, _option("--feature-set", panel=DATA, help="A piece of the name that picks a feature set: kin.")
-    ] = None,
-    parts: Annotated[str | None, _option("--parts", panel=DATA, help="Parts of the features: rgb,flow,audio.")] = None,
+    split_seed: dataset_options.SplitSeed = None,
+    validation: dataset_options.Validation = None,
+    fold: dataset_options.Fold = None,
+    data: dataset_options.More = None,
+    feature_dir: dataset_options.FeatureDir = None,
+    feature_set: dataset_options.FeatureSet = None,
+    parts: dataset_options.Parts = None,
     features: Annotated[
         str | None,
-        _option(
+        option(
             "--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media (default: the checkpoint's)."
         ),
     ] = None,
-    hop: Annotated[float | None, _option("--hop", panel=DATA, help="Seconds between feature rows.")] = None,
-    feature_option: Annotated[
-        list[str] | None, _option("--feature-option", panel=DATA, metavar="KEY=VALUE", help="Option of an extractor.")
-    ] = None,
+    hop: dataset_options.Hop = None,
+    feature_option: dataset_options.FeatureOption = None,
     weights: Annotated[
-        list[str] | None, _option("--weights", panel=DATA, metavar="NAME=FILE", help="Weights of an extractor.")
+        list[str] | None, option("--weights", panel=DATA, metavar="NAME=FILE", help="Weights of an extractor.")
     ] = None,
-    cache: Annotated[Path | None, _option("--cache", panel=DATA, help="Where extracted features are kept.")] = None,
+    cache: dataset_options.Cache = None,
     predictions: Annotated[
         Path | None,
-        _option(
+        option(
             "--predictions",
             panel=DATA,
             metavar="FILE.npz",
@@ -109,7 +96,7 @@ def evaluate(
     ] = None,
     checkpoint: Annotated[
         list[str] | None,
-        _option(
+        option(
             "--checkpoint",
             "-c",
             panel=MODEL,
@@ -120,7 +107,7 @@ def evaluate(
     ] = None,
     mode: Annotated[
         Mode,
-        _option(
+        option(
             "--mode",
             panel=MODEL,
             help="stream: step by step. chunk: many steps at once, the same numbers. window: the regular model. all: "
@@ -137,13 +124,13 @@ def evaluate(
         ),
     ] = None,
     workers: Annotated[
-        int, _option("--workers", panel=MODEL, help="Threads that read features ahead; 0: read in between.")
+        int, option("--workers", panel=MODEL, help="Threads that read features ahead; 0: read in between.", least=0)
     ] = 1,
-    device: Annotated[str, _option("--device", panel=MODEL, help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, _option("--threads", panel=MODEL, help="Of the processor.")] = None,
+    device: Annotated[str, option("--device", panel=MODEL, help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int | None, option("--threads", panel=MODEL, help="Of the processor.", least=1)] = None,
     protocol: Annotated[
         str | None,
-        _option(
+        option(
             "--protocol",
             panel=SCORING,
             help="thumos14: lstr (every frame, default) or oadtr (without the ends of videos). tvseries: these and "
@@ -152,35 +139,48 @@ def evaluate(
     ] = None,
     window: Annotated[
         int | None,
-        _option("--window", panel=SCORING, help="n: oadtr leaves out the first n − 1 frames (default: the model's)."),
+        option(
+            "--window",
+            panel=SCORING,
+            help="n: oadtr leaves out the first n − 1 frames (default: the model's).",
+            least=1,
+        ),
     ] = None,
     future: Annotated[
         int | None,
-        _option("--future", panel=SCORING, help="f: oadtr leaves out the last f + 1 frames (default: 8, or decoder)."),
+        option(
+            "--future",
+            panel=SCORING,
+            help="f: oadtr leaves out the last f + 1 frames (default: 8, or decoder).",
+            least=0,
+        ),
     ] = None,
     smooth: Annotated[
         str,
-        _option(
+        option(
             "--smooth",
             panel=SCORING,
             help="Maximum over 5 frames: off, video (within videos) or pooled (across them, as the official script).",
         ),
     ] = "off",
     cliff_diving: Annotated[
-        bool, _option("--cliff-diving-as-diving", panel=SCORING, help="thumos14: cliff diving counts as diving too.")
+        bool, option("--cliff-diving-as-diving", panel=SCORING, help="thumos14: cliff diving counts as diving too.")
     ] = False,
     bootstrap: Annotated[
-        int, _option("--bootstrap", panel=SCORING, help="Resamples of the recordings for the 95 % interval; 0: none.")
+        int,
+        option(
+            "--bootstrap", panel=SCORING, help="Resamples of the recordings for the 95 % interval; 0: none.", least=0
+        ),
     ] = 200,
-    seed: Annotated[int, _option("--seed", panel=SCORING, help="Seed of the resampling.")] = 0,
-    json: Annotated[bool, _option("--json", panel=OUTPUT, help="Print JSON: fractions, stable keys.")] = False,
+    seed: Annotated[int, option("--seed", panel=SCORING, help="Seed of the resampling.", least=0)] = 0,
+    json: Annotated[bool, option("--json", panel=OUTPUT, help="Print JSON: fractions, stable keys.")] = False,
     csv: Annotated[
-        bool, _option("--csv", panel=OUTPUT, help="Print CSV, fractions: models, or classes of --predictions.")
+        bool, option("--csv", panel=OUTPUT, help="Print CSV, fractions: models, or classes of --predictions.")
     ] = False,
-    markdown: Annotated[bool, _option("--markdown", panel=OUTPUT, help="Print Markdown tables: percent.")] = False,
+    markdown: Annotated[bool, option("--markdown", panel=OUTPUT, help="Print Markdown tables: percent.")] = False,
     plot: Annotated[
         Path | None,
-        _option(
+        option(
             "--plot",
             panel=OUTPUT,
             metavar="FILE",
@@ -189,13 +189,13 @@ def evaluate(
     ] = None,
     plot_kind: Annotated[
         PlotKind,
-        _option("--plot-kind", panel=OUTPUT, help="Which of the two, where the number of models is not to decide."),
+        option("--plot-kind", panel=OUTPUT, help="Which of the two, where the number of models is not to decide."),
     ] = PlotKind.auto,
     save: Annotated[
         Path | None,
-        _option("--save", panel=OUTPUT, metavar="FILE.npz", help="Write the predictions, as --predictions reads them."),
+        option("--save", panel=OUTPUT, metavar="FILE.npz", help="Write the predictions, as --predictions reads them."),
     ] = None,
-    quiet: Annotated[bool, _option("--quiet", "-q", panel=OUTPUT, help="No progress and no notes.")] = False,
+    quiet: Annotated[bool, option("--quiet", "-q", panel=OUTPUT, help="No progress and no notes.")] = False,
 ) -> None:
     """Score a model as it will really run, frame by frame, and say what it costs.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cotrans_cli.choices import Activation, Encoding, Norm, Positional, Stacking
 from cotrans_cli.console import note, print_json, print_line
+from cotrans_cli.options import Classifier, InputLayer, Prefix, option
 
 EXAMPLES = """
 Examples:
@@ -27,33 +28,7 @@ Examples:
 
   cotrans flops --paper                                    every number of the paper against ours
 """
-SIZES, FILES, OUTPUT = "Sizes", "What a file of another project does not say", "Output"
-
-
-class Positional(str, Enum):
-    none = "none"
-    static = "static"
-    recycling = "recycling"
-
-
-class Encoding(str, Enum):
-    learned = "learned"
-    cyclic = "cyclic"
-
-
-class Stacking(str, Enum):
-    exact = "exact"
-    deep = "deep"
-
-
-class Norm(str, Enum):
-    pre = "pre"
-    post = "post"
-
-
-class Activation(str, Enum):
-    relu = "relu"
-    gelu = "gelu"
+SIZES, OUTPUT = "Sizes", "Output"
 
 
 def flops(
@@ -67,41 +42,42 @@ def flops(
             "cooadtr-b2 or deep."
         ),
     ] = None,
-    n: Annotated[int | None, typer.Option("--n", "--window", rich_help_panel=SIZES, help="Tokens of a window.")] = None,
-    d: Annotated[int | None, typer.Option("--d", "--width", rich_help_panel=SIZES, help="Width of a token.")] = None,
-    heads: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Attention heads.")] = None,
-    input_width: Annotated[
-        int | None, typer.Option("--input", rich_help_panel=SIZES, help="Width of the features.")
-    ] = None,
-    feed_forward: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Hidden width.")] = None,
-    blocks: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Encoder blocks.")] = None,
-    classes: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Classes.")] = None,
+    n: Annotated[int | None, option("--n", "--window", panel=SIZES, help="Tokens of a window.", least=1)] = None,
+    d: Annotated[int | None, option("--d", "--width", panel=SIZES, help="Width of a token.", least=1)] = None,
+    heads: Annotated[int | None, option("--heads", panel=SIZES, help="Attention heads.", least=1)] = None,
+    input_width: Annotated[int | None, option("--input", panel=SIZES, help="Width of the features.", least=1)] = None,
+    feed_forward: Annotated[int | None, option("--feed-forward", panel=SIZES, help="Hidden width.", least=1)] = None,
+    blocks: Annotated[int | None, option("--blocks", panel=SIZES, help="Encoder blocks.", least=1)] = None,
+    classes: Annotated[int | None, option("--classes", panel=SIZES, help="Classes.", least=1)] = None,
     class_token: Annotated[
         bool | None, typer.Option("--class-token/--no-class-token", rich_help_panel=SIZES, help="A class token.")
     ] = None,
     class_token_block: Annotated[
-        int | None, typer.Option(rich_help_panel=SIZES, help="The block that the class token enters at, from 1.")
+        int | None,
+        option("--class-token-block", panel=SIZES, help="The block that the class token enters at, from 1.", least=1),
     ] = None,
     positional: Annotated[Positional | None, typer.Option(rich_help_panel=SIZES, help="Kind of positions.")] = None,
     encoding: Annotated[Encoding | None, typer.Option(rich_help_panel=SIZES, help="Learned or fixed.")] = None,
-    positions: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Entries of the table.")] = None,
+    positions: Annotated[int | None, option("--positions", panel=SIZES, help="Entries of the table.", least=1)] = None,
     stacking: Annotated[Stacking | None, typer.Option(rich_help_panel=SIZES, help="How blocks are stacked.")] = None,
     norm: Annotated[Norm | None, typer.Option(rich_help_panel=SIZES, help="Where blocks norm.")] = None,
     activation: Annotated[Activation | None, typer.Option(rich_help_panel=SIZES, help="In the feed-forward.")] = None,
-    lag: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Steps that the output is behind.")] = None,
-    decoder_blocks: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="OadTR's decoder.")] = None,
-    decoder_queries: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Coming frames.")] = None,
-    decoder_heads: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Heads of the decoder.")] = None,
-    decoder_feed_forward: Annotated[int | None, typer.Option(rich_help_panel=SIZES, help="Its hidden width.")] = None,
-    prefix: Annotated[
-        str | None, typer.Option(rich_help_panel=FILES, help="Take the encoder whose keys begin so: 'encoder.'.")
+    lag: Annotated[int | None, option("--lag", panel=SIZES, help="Steps that the output is behind.", least=0)] = None,
+    decoder_blocks: Annotated[
+        int | None, option("--decoder-blocks", panel=SIZES, help="OadTR's decoder.", least=0)
     ] = None,
-    input_layer: Annotated[
-        str | None, typer.Option(rich_help_panel=FILES, help="Module that projects the input, if it is not clear.")
+    decoder_queries: Annotated[
+        int | None, option("--decoder-queries", panel=SIZES, help="Coming frames.", least=0)
     ] = None,
-    classifier: Annotated[
-        str | None, typer.Option(rich_help_panel=FILES, help="Module that makes the scores, if it is not clear.")
+    decoder_heads: Annotated[
+        int | None, option("--decoder-heads", panel=SIZES, help="Heads of the decoder.", least=1)
     ] = None,
+    decoder_feed_forward: Annotated[
+        int | None, option("--decoder-feed-forward", panel=SIZES, help="Its hidden width.", least=1)
+    ] = None,
+    prefix: Prefix = None,
+    input_layer: InputLayer = None,
+    classifier: Classifier = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="Every row of the paper's tables against ours; --detail adds the reasons.")
     ] = False,

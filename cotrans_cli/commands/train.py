@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from cotrans_cli import dataset_options
+from cotrans_cli.choices import Encoding, Positional
 from cotrans_cli.console import note, print_json, print_line
+from cotrans_cli.dataset_options import DATA
+from cotrans_cli.options import option
 
 if TYPE_CHECKING:
     from pipelines.training.recipe import Recipe
@@ -27,107 +29,100 @@ Examples:
 
   torchrun --nproc-per-node 4 -m cotrans_cli train …         several processes, the same result
 """
-DATA, MODEL, OPTIMISATION, RUN = "Data", "Model", "Optimisation", "Run"
-
-
-def _option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
+MODEL, OPTIMISATION, RUN = "Model", "Optimisation", "Run"
 
 
 def train(
     dataset: Annotated[
-        str | None, _option("--dataset", panel=DATA, help="gtzan, thumos14, tvseries, digits or folder.")
+        str | None, option("--dataset", panel=DATA, help="gtzan, thumos14, tvseries, folder or digits.")
     ] = None,
-    root: Annotated[Path | None, _option("--root", panel=DATA, help="The folder of the dataset.")] = None,
-    split: Annotated[str | None, _option("--split", panel=DATA, help="gtzan: random or fault-filtered.")] = None,
-    validation: Annotated[
-        float | None, _option("--validation", panel=DATA, help="Share of the items to validate on.")
-    ] = None,
-    fold: Annotated[
-        str | None, _option("--fold", panel=DATA, help="Group (fold, speaker) to validate on, kept out of training.")
-    ] = None,
+    root: dataset_options.Root = None,
+    split: dataset_options.Split = None,
+    validation: dataset_options.Validation = None,
+    fold: dataset_options.Fold = None,
     validate_on: Annotated[
-        str | None, _option("--validate-on", panel=DATA, help="Split that best is chosen on: validation or test.")
+        str | None, option("--validate-on", panel=DATA, help="Split that best is chosen on: validation or test.")
     ] = None,
-    data: Annotated[
-        list[str] | None, _option("--data", panel=DATA, metavar="KEY=VALUE", help="Any other option of the dataset.")
-    ] = None,
+    data: dataset_options.More = None,
     features: Annotated[
         str | None,
-        _option("--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media; run once, then cached."),
+        option("--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media; run once, then cached."),
     ] = None,
-    hop: Annotated[float | None, _option("--hop", panel=DATA, help="Seconds between feature rows.")] = None,
-    feature_option: Annotated[
-        list[str] | None,
-        _option("--feature-option", panel=DATA, metavar="KEY=VALUE", help="Option of an extractor (output=tags)."),
-    ] = None,
-    feature_dir: Annotated[
-        Path | None, _option("--feature-dir", panel=DATA, help="Folder of feature files that exist.")
-    ] = None,
-    cache: Annotated[Path | None, _option("--cache", panel=DATA, help="Where extracted features are kept.")] = None,
+    hop: dataset_options.Hop = None,
+    feature_option: dataset_options.FeatureOption = None,
+    feature_dir: dataset_options.FeatureDir = None,
+    cache: dataset_options.Cache = None,
     finetune_extractor: Annotated[
         bool,
-        _option("--finetune-extractor", panel=DATA, help="First fine-tune the feature network (the paper's stage 1)."),
+        option("--finetune-extractor", panel=DATA, help="First fine-tune the feature network (the paper's stage 1)."),
     ] = False,
     model: Annotated[
         str | None,
-        _option("--model", panel=MODEL, metavar="PRESET", help="cotrans-b1 (default), trans-b1, cooadtr-b1, deep, …"),
+        option("--model", panel=MODEL, metavar="PRESET", help="cotrans-b1 (default), trans-b1, cooadtr-b1, deep, …"),
     ] = None,
-    window: Annotated[int | None, _option("--window", panel=MODEL, help="n, tokens that an output has seen.")] = None,
-    positional: Annotated[str | None, _option("--positional", panel=MODEL, help="none, static or recycling.")] = None,
-    encoding: Annotated[str | None, _option("--encoding", panel=MODEL, help="learned or cyclic.")] = None,
+    window: Annotated[
+        int | None,
+        option(
+            "--window",
+            panel=MODEL,
+            help="n, tokens that an output has seen.",
+            least=1,
+        ),
+    ] = None,
+    positional: Annotated[Positional | None, option("--positional", panel=MODEL, help="Kind of positions.")] = None,
+    encoding: Annotated[Encoding | None, option("--encoding", panel=MODEL, help="Learned or fixed.")] = None,
     positions: Annotated[
-        int | None, _option("--positions", panel=MODEL, help="Entries of the positional table (n or 2n − 1).")
+        int | None, option("--positions", panel=MODEL, help="Entries of the positional table (n or 2n − 1).", least=1)
     ] = None,
     class_token: Annotated[
-        int | None, _option("--class-token", panel=MODEL, help="Block that a class token enters at.")
+        int | None, option("--class-token", panel=MODEL, help="Block that a class token enters at.", least=1)
     ] = None,
-    dropout: Annotated[float | None, _option("--dropout", panel=MODEL, help="In training.")] = None,
+    dropout: Annotated[float | None, option("--dropout", panel=MODEL, help="In training.", least=0)] = None,
     init: Annotated[
-        Path | None, _option("--init", panel=MODEL, help="Checkpoint to start from, such as a converted one.")
+        Path | None, option("--init", panel=MODEL, help="Checkpoint to start from, such as a converted one.")
     ] = None,
     recipe: Annotated[
-        str | None, _option("--recipe", panel=OPTIMISATION, metavar="FILE|NAME", help="Recipe; flags win over it.")
+        str | None, option("--recipe", panel=OPTIMISATION, metavar="FILE|NAME", help="Recipe; flags win over it.")
     ] = None,
     set_: Annotated[
         list[str] | None,
-        _option("--set", "-s", panel=OPTIMISATION, metavar="SECTION.KEY=VALUE", help="Any key of a recipe."),
+        option("--set", "-s", panel=OPTIMISATION, metavar="SECTION.KEY=VALUE", help="Any key of a recipe."),
     ] = None,
-    epochs: Annotated[int | None, _option("--epochs", panel=OPTIMISATION, help="Passes over the data.")] = None,
+    epochs: Annotated[int | None, option("--epochs", panel=OPTIMISATION, help="Passes over the data.", least=1)] = None,
     batch_size: Annotated[
-        int | None, _option("--batch-size", panel=OPTIMISATION, help="Clips or windows in a step.")
+        int | None, option("--batch-size", panel=OPTIMISATION, help="Clips or windows in a step.", least=1)
     ] = None,
     learning_rate: Annotated[
-        float | None, _option("--learning-rate", panel=OPTIMISATION, help="Before the schedule.")
+        float | None, option("--learning-rate", panel=OPTIMISATION, help="Before the schedule.")
     ] = None,
     weight_decay: Annotated[
-        float | None, _option("--weight-decay", panel=OPTIMISATION, help="Of the optimiser.")
+        float | None, option("--weight-decay", panel=OPTIMISATION, help="Of the optimiser.", least=0)
     ] = None,
     sampling: Annotated[
         str | None,
-        _option("--sampling", panel=OPTIMISATION, help="chunk: one banded pass trains every window in it; window."),
+        option("--sampling", panel=OPTIMISATION, help="chunk: one banded pass trains every window in it; window."),
     ] = None,
     loss_on: Annotated[
-        str | None, _option("--loss-on", panel=OPTIMISATION, help="Clips: the last token or every token.")
+        str | None, option("--loss-on", panel=OPTIMISATION, help="Clips: the last token or every token.")
     ] = None,
-    seed: Annotated[int | None, _option("--seed", panel=RUN, help="Of all random numbers.")] = None,
+    seed: Annotated[int | None, option("--seed", panel=RUN, help="Of all random numbers.", least=0)] = None,
     seeds: Annotated[
-        int, _option("--seeds", panel=RUN, help="Runs with that many seeds: mean ± standard deviation.")
+        int, option("--seeds", panel=RUN, help="Runs with that many seeds: mean ± standard deviation.", least=1)
     ] = 1,
     out: Annotated[
-        Path | None, _option("--out", panel=RUN, help="Folder of the run (default: runs/DATASET-MODEL).")
+        Path | None, option("--out", panel=RUN, help="Folder of the run (default: runs/DATASET-MODEL).")
     ] = None,
     resume: Annotated[
-        Path | None, _option("--resume", panel=RUN, metavar="DIR", help="Go on with an interrupted run.")
+        Path | None, option("--resume", panel=RUN, metavar="DIR", help="Go on with an interrupted run.")
     ] = None,
-    device: Annotated[str, _option("--device", panel=RUN, help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, _option("--threads", panel=RUN, help="Of the processor.")] = None,
+    device: Annotated[str, option("--device", panel=RUN, help="auto, cpu or cuda.")] = "auto",
+    threads: Annotated[int | None, option("--threads", panel=RUN, help="Of the processor.", least=1)] = None,
     write_recipe: Annotated[
         Path | None,
-        _option("--write-recipe", panel=RUN, metavar="FILE", help="Write the recipe, all keys (-: stdout), and stop."),
+        option("--write-recipe", panel=RUN, metavar="FILE", help="Write the recipe, all keys (-: stdout), and stop."),
     ] = None,
-    json: Annotated[bool, _option("--json", panel=RUN, help="Print the result as JSON.")] = False,
-    quiet: Annotated[bool, _option("--quiet", "-q", panel=RUN, help="No progress, only the result.")] = False,
+    json: Annotated[bool, option("--json", panel=RUN, help="Print the result as JSON.")] = False,
+    quiet: Annotated[bool, option("--quiet", "-q", panel=RUN, help="No progress, only the result.")] = False,
 ) -> None:
     """Train a model on a dataset: presets with the paper's recipes, chunk training, resumable runs."""
     flags = {
@@ -144,8 +139,8 @@ def train(
         "features.finetune": finetune_extractor or None,
         "model.preset": model,
         "model.window": window,
-        "model.positional": positional,
-        "model.encoding": encoding,
+        "model.positional": positional and positional.value,
+        "model.encoding": encoding and encoding.value,
         "model.positions": positions,
         "model.class_token_block": class_token,
         "model.dropout": dropout,

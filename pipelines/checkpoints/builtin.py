@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from pipelines.checkpoints.checkpoint import SUFFIX, CheckpointHeader, read_header
-from pipelines.errors import CheckpointError
+from pipelines.errors import InputError, UsageError
 from pipelines.wording import did_you_mean
 
 
@@ -51,6 +51,8 @@ def find_model(name_or_path: str | Path) -> Path:
         best = path / f"best{SUFFIX}"
         if best.is_file():
             return best
-        raise CheckpointError(f"{path} is a folder without a best{SUFFIX}, not a model")
+        raise InputError(f"{path} is a folder without a best{SUFFIX}: give the folder of a training run, or a file")
+    if path.suffix or len(path.parts) > 1:  # no name of a model, but a place
+        raise InputError(f"there is no model file {text}")
     known = f"built in: {', '.join(names)}" if names else "no model is built into this copy of cotrans"
-    raise CheckpointError(f"there is no model file and no built-in model '{text}'{did_you_mean(text, names)} ({known})")
+    raise UsageError(f"there is no model file and no built-in model '{text}'{did_you_mean(text, names)} ({known})")

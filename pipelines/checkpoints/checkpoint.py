@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from pipelines.errors import CheckpointError, ConfigurationError, CotransError
+from pipelines.errors import CheckpointError, ConfigurationError, CotransError, InputError
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
 from pipelines.model.config import ModelConfig
@@ -179,11 +179,11 @@ def shape_text(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) or "a single number"
 
 
-def _unreadable(path: Path, error: Exception) -> CheckpointError:
+def _unreadable(path: Path, error: Exception) -> CotransError:
     if isinstance(error, FileNotFoundError):
-        return CheckpointError(f"there is no checkpoint at {path}")
+        return InputError(f"there is no checkpoint {path}")
     if isinstance(error, IsADirectoryError) or path.is_dir():
-        return CheckpointError(f"{path} is a folder, not a checkpoint")
+        return InputError(f"{path} is a folder: give the checkpoint in it")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({one_line(reason)})")
 

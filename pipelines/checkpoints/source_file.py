@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pipelines.checkpoints.checkpoint import FORMAT, read_tensors
 from pipelines.checkpoints.torch_file import LEGACY_START, ZIP_START, read_torch_file
-from pipelines.errors import CheckpointError
+from pipelines.errors import CheckpointError, InputError
 from pipelines.pickled_globals import RefusedNameError
 from pipelines.safe_pickle import load_pickle
 from pipelines.wording import listed, one_line
@@ -41,13 +41,13 @@ def file_kind(path: Path) -> FileKind:
         with path.open("rb") as file:
             start = file.read(16)
     except FileNotFoundError:
-        raise CheckpointError(f"there is no file {path}") from None
+        raise InputError(f"there is no file {path}") from None
     except IsADirectoryError:
-        raise CheckpointError(f"{path} is a folder, not a checkpoint") from None
+        raise InputError(f"{path} is a folder: give the .pth or .safetensors file in it") from None
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
     if not start:
-        raise CheckpointError(f"{path} is empty")
+        raise CheckpointError(f"{path} is empty: copy or download it again")
     if start.startswith((ZIP_START, LEGACY_START)):
         return "torch"
     if start[8:9] == b"{":

@@ -14,6 +14,7 @@ from pipelines.features.spec import FeatureSpec
 # clips: one label for each recording. frames: labels for every row of the feature stream.
 Kind = Literal["clips", "frames"]
 SPLITS = ("train", "validation", "test")
+ALL = "all"  # the name of all splits together, for data that no model was trained on
 # Rows by which features and labels of one recording may differ in length; the longer is trimmed. Feature
 # rates and codecs round differently at the end of a file; a larger difference means that the two do not
 # belong together.
@@ -44,22 +45,38 @@ class Dataset:
         return tuple(split for split in SPLITS if split in present)
 
     def split(self, name: str) -> tuple[Item, ...]:
-        """The items of one split; an unknown or empty one is an error that says what there is."""
-        chosen = tuple(item for item in self.items if item.split == name)
+        """The items of one split, or of all; an unknown or empty one is an error that says what there is."""
+        chosen = tuple(item for item in self.items if name in (item.split, ALL))
         if not chosen:
-            there = ", ".join(f"{split} ({len(self._of(split))})" for split in self.splits) or "none at all"
+            there = ", ".join(f"{split} ({len(self.split(split))})" for split in self.splits) or "none at all"
             hint = f"; {self.problems[0]}" if self.problems else ""
             raise InputError(f"dataset {self.name}: the split '{name}' has no items; there are: {there}{hint}")
         return chosen
-
-    def _of(self, split: str) -> list[Item]:
-        return [item for item in self.items if item.split == split]
 
     @property
     def scored_classes(self) -> tuple[int, ...]:
         """Class indices that a score is a mean over: neither background nor ignored."""
         left_out = {*self.ignored, self.background}
         return tuple(index for index in range(len(self.class_names)) if index not in left_out)
+
+    def with_classes(self, names: tuple[str, ...]) -> Dataset:
+        """The same items with labels that are indices into `names`, which must hold all classes of the dataset."""
+        new = {old: names.index(name) for old, name in enumerate(self.class_names)}
+        items = tuple(
+            replace(
+                item,
+                label=None if item.label is None else new[item.label],
+                segments=item.segments and tuple(replace(one, label=new[one.label]) for one in item.segments),
+            )
+            for item in self.items
+        )
+        return replace(
+            self,
+            class_names=names,
+            items=items,
+            background=None if self.background is None else new[self.background],
+            ignored=tuple(new[index] for index in self.ignored),
+        )
 
     def with_items(self, items: Iterable[Item], *problems: str, hop: float | None = None) -> Dataset:
         """The same dataset with other items, further problems and, once features are known, their hop."""

@@ -39,8 +39,9 @@ def stable_fractions(
 ) -> dict[str, str]:
     """A split for every (name, class): each name is drawn on its own, so that new files do not move old ones.
 
-    A class with at least two names of which none was drawn for validation gives its first in the draw, so
-    that small datasets have something to validate on in every class.
+    Small datasets have something to train on in every class, and something to validate on: a class of which none was
+    drawn for training keeps the last of its validation names in training, and one with at least two names in training
+    and none in validation gives the first of them.
     """
     check_fractions(validation, test)
     chosen: dict[str, str] = {}
@@ -49,11 +50,14 @@ def stable_fractions(
         number = draw(seed, name)
         chosen[name] = "test" if number < test else "validation" if number < test + validation else "train"
         members.setdefault(label, []).append(name)
-    if validation > 0:
-        for names in members.values():
-            training = [name for name in ranked(set(names), seed) if chosen[name] == "train"]
-            if len(training) > 1 and not any(chosen[name] == "validation" for name in names):
-                chosen[training[0]] = "validation"
+    for names in members.values():
+        by_split: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
+        for name in ranked(set(names), seed):
+            by_split[chosen[name]].append(name)
+        if not by_split["train"] and by_split["validation"]:
+            chosen[by_split["validation"][-1]] = "train"
+        elif validation > 0 and len(by_split["train"]) > 1 and not by_split["validation"]:
+            chosen[by_split["train"][0]] = "validation"
     return chosen
 
 

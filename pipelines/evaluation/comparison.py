@@ -129,7 +129,7 @@ def compare_models(
     device = choose_device(options.device)
     data = ScoredData(request, training_record(contenders[0].files[0]))
     detection_protocol(data.dataset, options.protocol)  # a wrong name is told before the work, not after it
-    notes = [*data.dataset.problems, *(note for contender in contenders for note in contender.notes)]
+    notes = [*data.notes, *data.dataset.problems, *(note for contender in contenders for note in contender.notes)]
     damaged: dict[str, Damage] = {}
     rows: list[Row] = []
     dataset = data.dataset
@@ -138,7 +138,7 @@ def compare_models(
         for path in contender.files:
             checkpoint, names_note = _named(load_contender(path), path, data.dataset)
             part = data.for_model(checkpoint, path, on_item=on_item)
-            dataset = _with_hop(part.dataset, checkpoint)
+            dataset = _with_classes(_with_hop(part.dataset, checkpoint), checkpoint)
             checkpoint.model.to(device)
             seen = other_training(path, request.dataset, data.options)
             result = _evaluated(contender.name, path, checkpoint, dataset, data.part, options, on_rows)
@@ -229,6 +229,13 @@ def _named(checkpoint: Checkpoint, path: Path, dataset: Dataset) -> tuple[Checkp
         return checkpoint, ()
     note = f"{path} does not name its classes: they are taken to be those of {dataset.name}, in the same order"
     return replace(checkpoint, class_names=dataset.class_names), (note,)
+
+
+def _with_classes(dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
+    """A folder that holds some of the model's classes, or all in another order, is scored in the model's order."""
+    if dataset.name != "folder" or not set(dataset.class_names) <= set(checkpoint.class_names):
+        return dataset
+    return dataset.with_classes(checkpoint.class_names)
 
 
 def _with_hop(dataset: Dataset, checkpoint: Checkpoint) -> Dataset:

@@ -17,7 +17,7 @@ from pipelines.checkpoints.builtin import builtin_names, find_model
 from pipelines.checkpoints.checkpoint import Checkpoint, read_header
 from pipelines.checkpoints.opening import open_checkpoint
 from pipelines.checkpoints.source_file import file_kind
-from pipelines.errors import CheckpointError, UsageError
+from pipelines.errors import InputError, UsageError
 from pipelines.training.artifacts import RunFolder
 
 # The model that comes with cotrans for a dataset.
@@ -41,8 +41,8 @@ def find_contenders(texts: Sequence[str], dataset: str) -> tuple[Contender, ...]
     if not texts:
         if dataset not in BUILT_IN:
             raise UsageError(
-                f"which model? --checkpoint names a file or the folder of a run; no model for {dataset} comes with "
-                f"cotrans (there are some for {', '.join(BUILT_IN)})"
+                f"which model? --checkpoint names a file or the folder of a run, or a built-in model; only "
+                f"{' and '.join(BUILT_IN)} have one by default"
             )
         name = BUILT_IN[dataset]
         if name not in builtin_names():
@@ -87,7 +87,7 @@ def _at(path: Path) -> Contender:
     )
     files = tuple(RunFolder(folder).best for _, folder in folders if RunFolder(folder).best.is_file())
     if not files:
-        raise CheckpointError(
+        raise InputError(
             f"{path} is not the folder of a training run: it has neither best.safetensors nor seed-0/best.safetensors"
         )
     unfinished = [folder.name for _, folder in folders if not RunFolder(folder).summary.is_file()]

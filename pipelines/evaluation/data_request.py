@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.datasets.dataset import SPLITS
+from pipelines.datasets.dataset import ALL, SPLITS
 from pipelines.errors import UsageError
 from pipelines.features.stream_factory import parse_options
 from pipelines.training.recipe import FeatureOptions
@@ -20,14 +20,14 @@ class DataRequest:
 
     dataset: str
     root: Path | None = None
-    part: str | None = None  # train, validation or test; None: test, or validation where there is no test
+    part: str | None = None  # a split, or all; None: test, or validation where there is no test
     options: Mapping[str, Any] = field(default_factory=dict)  # the dataset's own: split, fold, …
     # Extractors, or the folder of features; neither: the model's own.
     features: FeatureOptions = field(default_factory=FeatureOptions)
 
     def __post_init__(self) -> None:
-        if self.part is not None and self.part not in SPLITS:
-            raise UsageError(f"there is no part '{self.part}': choose from {', '.join(SPLITS)}")
+        if self.part is not None and self.part not in (*SPLITS, ALL):
+            raise UsageError(f"there is no part '{self.part}': choose from {', '.join(SPLITS)}, {ALL}")
         if self.features.names is not None and self.features.directory is not None:
             raise UsageError(
                 "--features extracts from media and --feature-dir takes files that exist: give one of them"

@@ -25,6 +25,7 @@ from pipelines.evaluation.scoring import Evaluation
 from pipelines.evaluation.timing import time_steps
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.reports.counting import count_macs
+from pipelines.wording import listed
 
 OnProgress = Callable[[Mode, int, int], None]  # mode, rows done, rows in all
 # How logits become scores. softmax: one class per frame. sigmoid: a model that was trained on each class by itself.
@@ -110,14 +111,21 @@ def check_class_names(class_names: Sequence[str], dataset: Dataset) -> None:
     """The model's classes must be the dataset's, in the same order."""
     if tuple(class_names) == dataset.class_names:
         return
+    strange = [name for name in dataset.class_names if name not in class_names]
+    if strange:
+        raise ConfigurationError(
+            f"the model does not know {listed(strange)}, of dataset {dataset.name}; its classes are "
+            f"{listed(class_names, most=12)}: score a model that was trained on these labels"
+        )
     if len(class_names) != len(dataset.class_names):
         raise ConfigurationError(
-            f"the model has {len(class_names)} classes, but dataset {dataset.name} has {len(dataset.class_names)}"
+            f"the model has {len(class_names)} classes, but dataset {dataset.name} has {len(dataset.class_names)}: "
+            "score a model that was trained on this dataset"
         )
     index = next(i for i, pair in enumerate(zip(class_names, dataset.class_names, strict=True)) if pair[0] != pair[1])
     raise ConfigurationError(
         f"class {index} of the model is '{class_names[index]}', but '{dataset.class_names[index]}' in dataset "
-        f"{dataset.name}: the names must match, in the same order"
+        f"{dataset.name}: score a model that was trained on this dataset"
     )
 
 

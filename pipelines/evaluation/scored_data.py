@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.checkpoints.checkpoint import Checkpoint
-from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset import ALL, Dataset
 from pipelines.datasets.item import Item
 from pipelines.datasets.opening import dataset_options
 from pipelines.errors import ConfigurationError, InputError, UsageError
@@ -46,19 +46,27 @@ class ScoredData:
     def __init__(self, request: DataRequest, record: Mapping[str, Any] | None = None) -> None:
         """record: the recipe of the model's training; what the request leaves open is taken from it."""
         self._request = _completed(request, record or {})
-        recipe = Recipe(
-            data=DataOptions(
-                dataset=request.dataset,
-                root=None if request.root is None else str(request.root),
-                options=dict(self._request.options),
-            ),
-            features=_for_opening(request.dataset, self._request.features),
-        )
-        dataset = open_media(recipe)
+        self.notes: tuple[str, ...] = ()
+        part = request.part
+        try:
+            dataset = _opened(self._request)
+        except UsageError as error:
+            inherited = dividing_options(self._request.options).keys() - dividing_options(request.options).keys()
+            if request.dataset != "folder" or not inherited:
+                raise
+            # The division of the training folder does not apply here: this is another folder, all of it unseen.
+            without = {key: value for key, value in self._request.options.items() if key not in inherited}
+            self._request = replace(self._request, options=without)
+            dataset = _opened(self._request)
+            part = part or ALL
+            self.notes = (
+                f"{request.root} cannot be divided as the model's training data were ({error}): taken to be other "
+                f"data, scored: {part}",
+            )
         if dataset.hop is None and request.features.hop is not None and request.features.names is None:
             dataset = replace(dataset, hop=request.features.hop)
         self.dataset = dataset
-        self.part = request.part or next((part for part in ("test", "validation") if part in dataset.splits), "test")
+        self.part = part or next((part for part in ("test", "validation") if part in dataset.splits), "test")
         self.items = len(dataset.split(self.part))  # an empty one is an error
         self._found: dict[str, PartWithFeatures] = {}
 
@@ -107,6 +115,15 @@ class ScoredData:
             left_out,
             tuple(problem for problem in found.problems if problem not in reasons),
         )
+
+
+def _opened(request: DataRequest) -> Dataset:
+    data = DataOptions(
+        dataset=request.dataset,
+        root=None if request.root is None else str(request.root),
+        options=dict(request.options),
+    )
+    return open_media(Recipe(data=data, features=_for_opening(request.dataset, request.features)))
 
 
 def dividing_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,12 @@ from pipelines.features.spec import Align, FeatureSpec, Option
 from pipelines.features.spec_difference import spec_difference
 from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
 from pipelines.features.weight_store import WeightStore
+from pipelines.wording import did_you_mean
 
 EXTRACTORS = (*AUDIO_EXTRACTORS, *VIDEO_EXTRACTORS)
 DEFAULT_HOP = 0.25  # seconds: 4 rows per second, the rate of most published features
+# Seconds between rows that make sense: no media has frames faster, and a row's samples are in memory at once.
+SHORTEST_HOP, LONGEST_HOP = 0.001, 600.0
 PCA_WEIGHTS = "vggish-audioset-pca"
 
 
@@ -48,7 +51,11 @@ class StreamOptions:
             raise UsageError("--hop, --fps and --every say the same thing: give one of them")
         for name, value in (("--hop", self.hop), ("--fps", self.fps), ("--every", self.every)):
             if value is not None and not 0 < value < float("inf"):
-                raise UsageError(f"{name} must be positive, not {value}")
+                raise UsageError(f"{name} must be positive, not {value:g}")
+        hop = 1 / self.fps if self.fps else self.hop
+        if hop is not None and not SHORTEST_HOP <= hop <= LONGEST_HOP:
+            given = f"--fps {self.fps:g} is a row every {hop:g} s" if self.fps else f"--hop {hop:g} s"
+            raise UsageError(f"{given}: choose one between {SHORTEST_HOP:g} and {LONGEST_HOP:g} s")
         if self.weights and self.random_weights:
             raise UsageError("--weights and --random-weights exclude each other")
 
@@ -141,7 +148,13 @@ class StreamFactory:
         video = probe(path).video
         if video is None or not video.rate:
             raise InputError(f"{path}: has no video frames to count with --every: use --hop or --fps")
-        return self.options.every / video.rate
+        hop = self.options.every / video.rate
+        if hop > LONGEST_HOP:
+            raise InputError(
+                f"{path}: --every {self.options.every} is a row every {hop:g} s here, and the longest is "
+                f"{LONGEST_HOP:g} s: choose a smaller number"
+            )
+        return hop
 
     def _stream(self, hop: float) -> FeatureStream:
         if self._built is None or self._built[0] != hop:
@@ -229,7 +242,8 @@ def _known_options(name: str) -> dict[str, Option]:
     if is_onnx(name):
         return onnx_options(name)
     if name not in EXTRACTORS:
-        raise UsageError(f"there is no extractor '{name}': choose from {', '.join(EXTRACTORS)}, onnx:FILE")
+        hint = did_you_mean(name, EXTRACTORS)
+        raise UsageError(f"there is no extractor '{name}'{hint} (extractors: {', '.join(EXTRACTORS)}, onnx:FILE)")
     return audio_options(name) if name in AUDIO_EXTRACTORS else video_options(name)
 
 

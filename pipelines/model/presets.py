@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from pipelines.errors import ConfigurationError
+from pipelines.errors import ConfigurationError, UsageError
 from pipelines.model.config import ModelConfig
 from pipelines.wording import did_you_mean
 
@@ -96,7 +96,7 @@ def preset(name: str, **overrides: Any) -> ModelConfig:
 def get_preset(name: str) -> Preset:
     """The preset of that name, or an error that names the nearest."""
     if name not in PRESETS:
-        raise ConfigurationError(
+        raise UsageError(
             f"there is no preset '{name}'{did_you_mean(name, PRESETS, cutoff=0.4)} (presets: {', '.join(PRESETS)})"
         )
     return PRESETS[name]

@@ -82,18 +82,30 @@ def open_data(
         for problem in problems:
             remark(problem)
     dataset = replace(dataset, items=items, problems=tuple(problems), spec=spec)
+    if len(dataset.scored_classes) < 2 and dataset.kind == "clips":
+        raise InputError(
+            f"dataset {dataset.name}: '{dataset.class_names[0]}' is the only label in {dataset.root}: a model that "
+            "tells clips apart needs clips of at least two"
+        )
     train = open_recordings(dataset, dataset.split("train"))
     validation: tuple[Recording, ...] = ()
     if recipe.data.validate_on in dataset.splits:
         validation = open_recordings(dataset, dataset.split(recipe.data.validate_on))
     elif remark is not None:
-        there = ", ".join(sorted({item.split for item in open_media(recipe).items}))
-        remark(
-            f"no split '{recipe.data.validate_on}' to validate on (there are: {there}), so best = last; "
-            "--validation 0.1 or --validate-on choose one"
-        )
+        remark(f"nothing to validate on, so best = last: {_how_to_validate(open_media(recipe), recipe)}")
     check_widths((*train, *validation))
     return TrainingData(dataset, train, validation, spec)
+
+
+def _how_to_validate(dataset: Dataset, recipe: Recipe) -> str:
+    there = ", ".join(f"{split} ({len(dataset.split(split))})" for split in dataset.splits)
+    found = f"there are {there}, no {recipe.data.validate_on}"
+    others = [split for split in dataset.splits if split != "train"]
+    if others:
+        return f"{found}; --validate-on {others[0]} takes that"
+    if dataset.name == "folder" and dataset.kind == "clips" and recipe.data.options.get("validation") != 0:
+        return f"{found}; a label gives a clip for it when it has at least two, so add clips"
+    return f"{found}; --validation 0.2 takes a part of it"
 
 
 def _extracted(

@@ -8,8 +8,9 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import ConfigurationError, UsageError
+from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.model.config import ModelConfig
+from pipelines.model.presets import get_preset
 from pipelines.toml import load_toml, loads_toml
 from pipelines.training.recipe import Recipe
 from pipelines.wording import did_you_mean
@@ -35,7 +36,7 @@ def find_recipe(name: str) -> Path:
     path = Path(name)
     if path.suffix == ".toml" or path.exists():
         if not path.is_file():
-            raise UsageError(f"there is no recipe {path}")
+            raise InputError(f"there is no recipe {path}")
         return path
     shipped = FOLDER / f"{name}.toml"
     if not shipped.is_file():
@@ -51,8 +52,13 @@ def build_recipe(file: str | Path | None = None, flags: Mapping[str, Any] | None
     given = read_values(find_recipe(str(file))) if file is not None else {}
     layer = flag_values(flags or {})
     preset = layer.get("model", {}).get("preset") or given.get("model", {}).get("preset") or "cotrans-b1"
-    base = read_values(FOLDER / f"{paper_recipe(preset)}.toml")
-    return make_recipe(merged(base, given, layer, {"model": {"preset": preset}}))
+    get_preset(preset)  # a wrong name is told now, not after the features have been extracted
+    base = merged(read_values(FOLDER / f"{paper_recipe(preset)}.toml"), given)
+    make_recipe(base)  # what the file has wrong is a wrong configuration; what the flags have, wrong usage
+    try:
+        return make_recipe(merged(base, layer, {"model": {"preset": preset}}))
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
 
 
 def paper_recipe(preset: str) -> str:
@@ -82,7 +88,10 @@ def flag_values(flags: Mapping[str, Any]) -> Values:
         for table in tables:
             target = target.setdefault(table, {})
         target[last] = value
-    return checked(values, "the command line")
+    try:
+        return checked(values, "the command line")
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:

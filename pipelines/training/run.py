@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
-from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.checkpoints.builtin import find_model
+from pipelines.checkpoints.checkpoint import read_header
 from pipelines.devices import choose_device
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
-from pipelines.model.presets import get_preset, preset
-from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.artifacts import RunFolder, describe_environment
 from pipelines.training.augment import is_active
 from pipelines.training.batching import BatchLoader
@@ -25,12 +21,13 @@ from pipelines.training.distributed import Processes, processes
 from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.feature_cache import OnItem
 from pipelines.training.finetune_extractor import finetune_extractor
+from pipelines.training.initial_model import check_initial_features, make_model, model_config
 from pipelines.training.loop import Problem, Trainer
 from pipelines.training.objective import Objective
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_values
 from pipelines.training.sampling import sampling_plan
-from pipelines.training.statistics import FeatureStatistics, feature_statistics, unfolded
+from pipelines.training.statistics import FeatureStatistics, feature_statistics
 from pipelines.training.validation import Scores, Validator
 
 
@@ -72,6 +69,8 @@ def train(
 
     Raises TrainingInterrupted on Ctrl-C, with everything saved.
     """
+    if recipe.model.init is not None:
+        read_header(find_model(recipe.model.init))  # what is wrong is told now, not after features have been extracted
     with processes(choose_device(device)) as group:
         observer = observer if group.main else nobody
         if recipe.features.finetune:
@@ -93,6 +92,8 @@ def train_on(
     _check_same_data(data, group)
     seed = recipe.training.seed
     statistics = _statistics(data, recipe)
+    if recipe.model.init is not None:
+        check_initial_features(recipe.model.init, data, observer)
     config = model_config(recipe, data.width, len(data.dataset.class_names), observer)
     model = make_model(recipe, config, seed, statistics)
     problem = make_problem(data, recipe, config, statistics)
@@ -120,42 +121,6 @@ def train_on(
     if group.main:
         folder.write_summary(result.to_dict())
     return result
-
-
-def model_config(recipe: Recipe, input_width: int, classes: int, observer: Observer = nobody) -> ModelConfig:
-    """The configuration of a recipe's model for given features and classes."""
-    options = recipe.model
-    if options.init is not None:
-        return _initial_config(recipe, input_width, classes)
-    changes = dict(options.changes)
-    chosen = get_preset(options.preset)
-    regular = chosen.run == "regular" and chosen.values.get("positional") == "recycling"
-    if regular and not {"positional", "encoding"} & changes.keys():
-        # The paper's regular models give each place of the window its own encoding; with a table that recycles
-        # and random starts, training would make the continual model out of them.
-        changes["positional"] = "static"
-        observer(
-            Remark(f"{options.preset} is a regular model: positions are static (one for each place of the window)")
-        )
-    return preset(options.preset, **{**changes, "input_width": input_width, "classes": classes})
-
-
-def make_model(
-    recipe: Recipe, config: ModelConfig, seed: int, statistics: FeatureStatistics | None
-) -> ContinualTransformer:
-    """A new model, or that of `--init`; the random numbers come from the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = ContinualTransformer(config)
-    if recipe.model.init is None:
-        return model
-    source = load_checkpoint(Path(recipe.model.init)).model.float()
-    weights = source.state_dict()
-    own = model.state_dict()
-    if source.config.classes != config.classes:  # other classes: the layers that name them begin anew
-        weights = {name: own[name] if "classifier" in name else value for name, value in weights.items()}
-    model.load_state_dict(weights)
-    return unfolded(model, statistics) if recipe.training.standardize and statistics is not None else model
 
 
 def make_problem(
@@ -268,22 +233,3 @@ def _check_same_data(data: TrainingData, group: Processes) -> None:
 def _statistics(data: TrainingData, recipe: Recipe) -> FeatureStatistics | None:
     needed = recipe.training.standardize or is_active(recipe.augmentation)
     return feature_statistics(data.train) if needed else None
-
-
-def _initial_config(recipe: Recipe, input_width: int, classes: int) -> ModelConfig:
-    """The configuration of the checkpoint that training starts from; only what has no weights may differ."""
-    source = load_checkpoint(Path(str(recipe.model.init))).config
-    if source.input_width != input_width:
-        raise ConfigurationError(
-            f"{recipe.model.init} takes features of width {source.input_width}, but these have {input_width}: "
-            "extract the features that it was trained on"
-        )
-    changes = copy.deepcopy(recipe.model.changes)
-    dropout = changes.pop("dropout", source.dropout)
-    for key, value in changes.items():
-        if getattr(source, key) != value:
-            raise ConfigurationError(
-                f"model.{key} is {value!r}, but {recipe.model.init} has {getattr(source, key)!r}: with --init the "
-                "model is that of the checkpoint"
-            )
-    return replace(source, dropout=dropout, classes=classes)

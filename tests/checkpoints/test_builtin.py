@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.checkpoints.builtin import builtin_models, builtin_names, find_model
-from pipelines.errors import CheckpointError
+from pipelines.errors import InputError, UsageError
 
 
 def test_names_files_and_runs(tmp_path: Path) -> None:
@@ -31,7 +31,10 @@ def test_built_in_models_say_what_they_are() -> None:
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"is a folder without a best\.safetensors"):
+    with pytest.raises(InputError, match=r"is a folder without a best\.safetensors"):
         find_model(tmp_path)
-    with pytest.raises(CheckpointError, match="did you mean 'sound-events'"):
+    with pytest.raises(UsageError, match="did you mean 'sound-events'"):
         find_model("sound_event")
+    for missing in ("sound-events.pth", "runs/mine", tmp_path / "nothing"):
+        with pytest.raises(InputError, match="there is no model file"):
+            find_model(missing)

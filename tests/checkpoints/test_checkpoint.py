@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from pipelines.checkpoints import load_checkpoint, save_checkpoint
 from pipelines.checkpoints.checkpoint import read_header
-from pipelines.errors import CheckpointError, ConfigurationError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
 from pipelines.model import ContinualTransformer, ModelConfig
 
@@ -100,9 +100,9 @@ def test_one_flipped_bit(path: Path) -> None:
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="there is no checkpoint at"):
+    with pytest.raises(InputError, match="there is no checkpoint"):
         load_checkpoint(tmp_path / "none.safetensors")
-    with pytest.raises(CheckpointError, match="is a folder"):
+    with pytest.raises(InputError, match="is a folder"):
         load_checkpoint(tmp_path)
 
 

@@ -18,7 +18,7 @@ import torch
 from pipelines.checkpoints.opening import open_source
 from pipelines.checkpoints.source_file import read_source
 from pipelines.checkpoints.torch_file import read_torch_file
-from pipelines.errors import CheckpointError
+from pipelines.errors import CheckpointError, InputError
 
 
 class Attack:
@@ -132,8 +132,10 @@ def test_other_files(path: Path, content: bytes, part: str) -> None:
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    refused(tmp_path / "none.pth", "there is no file")
-    refused(tmp_path, "is a folder")
+    with pytest.raises(InputError, match="there is no file"):
+        read_source(tmp_path / "none.pth")
+    with pytest.raises(InputError, match=r"is a folder: give the \.pth or \.safetensors file in it"):
+        read_source(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_hostile_and_broken_files(work: Path, kind: str, message: str, capsys: O
         (["oadtr_decoder.pth", "--mode", "magic"], 2, "magic"),
         (["oadtr_decoder.pth", "--labels", "none.txt"], 3, "class names cannot be read from none.txt"),
         (["oadtr_decoder.pth", "--verify", "none.npy"], 3, "there is no file none.npy"),
-        (["none.pth"], 5, "there is no file none.pth"),
+        (["none.pth"], 3, "there is no file none.pth"),
         (["oadtr_decoder.pth", "--trust"], 2, "--trust"),
     ],
 )

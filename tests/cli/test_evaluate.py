@@ -251,6 +251,25 @@ def test_a_damaged_item_is_counted(tmp_path: Path, capsys: Output) -> None:
     assert code == 3 and "no recording could be used" in line and "NaN" in line
 
 
+def test_a_folder_of_ones_own(tmp_path: Path, capsys: Output) -> None:
+    """Trained with folds, on all labels; scored on clips without folds, of some labels: all of them count."""
+    recipe = {"data": {"dataset": "folder", "options": {"group": r"(\d+)-", "fold": "4"}}, "model": {"preset": "mine"}}
+    model = write_model(tmp_path / "m.safetensors", record=recipe)
+    mine = tmp_path / "mine"
+    for label in ("owl", "cat"):
+        (mine / label).mkdir(parents=True)
+        for name in ("one", "two"):
+            np.save(mine / label / f"{name}.npy", np.random.default_rng(len(name)).normal(size=(8, WIDTH)))
+    assert evaluate("--dataset", "folder", "--root", mine, "-c", model) == 0
+    printed = capsys.readouterr()
+    assert "folder, all: 4 recordings" in printed.out
+    assert "cannot be divided as the model's training data were" in printed.err
+    values = result_of(capsys, "--dataset", "folder", "--root", mine, "-c", model, "--validation", 0.5, "--on", "all")
+    assert (values["part"], values["clips"]) == ("all", 4)
+    code, line = mistake(capsys, "--dataset", "folder", "--root", mine, "-c", model, "--fold", "3")
+    assert code == 2 and "--group" in line
+
+
 def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_clips(tmp_path / "clips")
     model = write_model(tmp_path / "m.safetensors")
@@ -260,8 +279,8 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         (("--dataset", "folder", "--root", tmp_path / "no", "-c", model), 3, "does not exist"),
         (("--dataset", "foldr", "--root", root, "-c", model), 2, "did you mean 'folder'?"),
         (folder, 2, "which model? --checkpoint names a file or the folder of a run"),
-        ((*folder, "-c", tmp_path / "no.safetensors"), 5, "no.safetensors"),
-        ((*folder, "-c", tmp_path), 5, "is not the folder of a training run"),
+        ((*folder, "-c", tmp_path / "no.safetensors"), 3, "no.safetensors"),
+        ((*folder, "-c", tmp_path), 3, "is not the folder of a training run"),
         ((*folder, "-c", model, "-c", model), 2, "the same model twice"),
         ((*folder, "-c", model, "--on", "validation"), 3, "the split 'validation' has no items; there are: train (12)"),
         ((*folder, "-c", model, "--split", "validation"), 3, "the split 'validation' has no items"),
@@ -285,9 +304,9 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
     assert code == 3 and str(wide) in line and "5 numbers per row, but the model takes 7" in line
     birds = write_model(tmp_path / "birds.safetensors", ("cat", "dog", "wren"))
     code, line = mistake(capsys, *folder, "-c", birds)
-    assert code == 4 and "class 2 of the model is 'wren', but 'owl' in dataset folder" in line
+    assert code == 4 and "the model does not know owl, of dataset folder; its classes are cat, dog, wren" in line
     two = write_model(tmp_path / "two.safetensors", ("cat", "dog"))
-    assert "the model has 2 classes, but dataset folder has 3" in mistake(capsys, *folder, "-c", two)[1]
+    assert "the model does not know owl" in mistake(capsys, *folder, "-c", two)[1]
     monkeypatch.setenv("COTRANS_DATA", str(root))
     assert evaluate("--dataset", "folder", "-c", model, "--quiet") == 0
     assert capsys.readouterr().err == ""

@@ -194,6 +194,6 @@ def test_built_in_models_are_listed_and_found_by_name(
     rows = tmp_path / "rows.npy"
     write_rows(rows, 8)
     assert run(["stream", str(rows), "--fast", "-q"]) == 0  # sound-events is the default
-    assert run(["stream", str(rows), "--fast", "-m", "sound-event"]) == 5
+    assert run(["stream", str(rows), "--fast", "-m", "sound-event"]) == 2
     err = capsys.readouterr().err
     assert "did you mean 'sound-events'? (built in: sound-events, spoken-digits)" in err

@@ -135,7 +135,7 @@ def test_ctrl_c_saves_and_resume_goes_on(clips: Path, tmp_path: Path) -> None:
 def test_errors_are_one_line_with_what_to_do(clips: Path, tmp_path: Path) -> None:
     data = ("--dataset", "folder", "--root", clips)
     unknown = error_of(*data, "-s", "training.epoch=3")
-    assert isinstance(unknown, ConfigurationError)
+    assert isinstance(unknown, UsageError)
     assert "unknown key 'epoch' in [training]; did you mean 'epochs'?" in str(unknown)
     assert isinstance(error_of("--root", clips), UsageError)
     assert "--dataset names one" in str(error_of("--root", clips))
@@ -149,14 +149,42 @@ def test_errors_are_one_line_with_what_to_do(clips: Path, tmp_path: Path) -> Non
     assert isinstance(error_of(*data, "--device", "tpu"), UsageError)
 
 
-def test_media_without_features_says_what_to_do(tmp_path: Path) -> None:
+def test_init_takes_the_same_features(tmp_path: Path) -> None:
+    """Features of the same width and another hop fit a model by their shape alone."""
+    write_sounds(tmp_path / "clips")
+    data = ("--dataset", "folder", "--root", tmp_path, "--cache", tmp_path / "cache", *SMALLER, "--epochs", 1)
+    features = ("--features", "logmel", "--feature-option", "n_mels=16")
+    assert run(*data, *features, "--hop", "0.1", "--out", tmp_path / "one").exit_code == 0
+    error = error_of(*data, *features, "--hop", "0.2", "--init", tmp_path / "one", "--out", tmp_path / "two")
+    assert isinstance(error, ConfigurationError)
+    assert "these have a hop of 0.2, not 0.1; give --features logmel --hop 0.1" in str(error)
+    assert run(*data, *features, "--hop", "0.1", "--init", tmp_path / "one", "--out", tmp_path / "two").exit_code == 0
+
+
+def test_two_clips_say_what_is_needed(tmp_path: Path) -> None:
+    data = ("--dataset", "folder", "--root", tmp_path, "--cache", tmp_path / "cache", *SMALLER, "--epochs", 1)
+    features = ("--features", "logmel", "--hop", "0.1")
+    write_sounds(tmp_path / "clips", labels=("a",), count=2)
+    assert "'a' is the only label" in str(error_of(*data, *features, "--out", tmp_path / "one"))
+    (tmp_path / "clips/b").mkdir()
+    (tmp_path / "clips/a/1.wav").rename(tmp_path / "clips/b/1.wav")
+    result = run(*data, *features, "--out", tmp_path / "two")
+    assert result.exit_code == 0, result.output
+    assert "there are train (2), no validation; a label gives a clip for it when it has at least two" in result.stderr
+
+
+def write_sounds(root: Path, labels: tuple[str, ...] = ("a", "b"), count: int = 3) -> None:
     import soundfile
 
-    for label in ("a", "b"):
-        for number in range(3):
-            path = tmp_path / "clips" / label / f"{number}.wav"
+    for label in labels:
+        for number in range(count):
+            path = root / label / f"{number}.wav"
             path.parent.mkdir(parents=True, exist_ok=True)
             soundfile.write(path, np.random.default_rng(number).normal(0, 0.1, 16000).astype(np.float32), 16000)
+
+
+def test_media_without_features_says_what_to_do(tmp_path: Path) -> None:
+    write_sounds(tmp_path / "clips")
     (tmp_path / "clips" / "a" / "broken.wav").write_bytes(b"RIFF and nothing else")
     error = error_of("--dataset", "folder", "--root", tmp_path, "--out", tmp_path / "run")
     assert "name extractors with --features" in str(error)

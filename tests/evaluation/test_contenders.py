@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.checkpoints.builtin import builtin_names
-from pipelines.errors import CheckpointError, UsageError
+from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.evaluation.contenders import BUILT_IN, find_contenders, load_contender, training_record
 from tests.evaluation.evaluation_problems import write_model
 
@@ -51,7 +51,7 @@ def test_the_built_in_model_is_the_default() -> None:
 
 
 def test_what_is_no_model(tmp_path: Path, golden_dir: Path) -> None:
-    with pytest.raises(CheckpointError, match="there is no model file"):
+    with pytest.raises(InputError, match="there is no model file"):
         find_contenders([str(tmp_path / "no")], "folder")
     (tmp_path / "text.pth").write_text("not a model")
     with pytest.raises(CheckpointError, match="neither a PyTorch nor a safetensors file"):

@@ -117,7 +117,7 @@ def test_mistakes_are_one_line(golden_dir: Path, tmp_path: Path) -> None:
     assert error_of(*named, "--protocol", "paper").exit_code == 2
     assert error_of(*named, "--smooth", "yes").exit_code == 2
     assert error_of(*named, "--plot", tmp_path / "plot.txt").exit_code == 2
-    assert error_of(*named, "--window", 0).exit_code == 4
+    assert run(*named, "--window", 0).exit_code == 2
     assert "22 columns, but protocol lstr needs 31" in str(error_of("--dataset", "tvseries", "--predictions", golden))
     assert "leave --protocol out" in str(error_of("--dataset", "gtzan", "--predictions", golden, "--protocol", "lstr"))
     assert run(*named, "--json", "--csv").exit_code == 2

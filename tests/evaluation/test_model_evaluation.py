@@ -120,9 +120,11 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         evaluate_model(build(3), "abc", dataset, "test")
     with pytest.raises(InputError, match="5 numbers per row, but the model takes 7"):
         evaluate_model(build(3, input_width=7), "abc", dataset, "validation")
-    with pytest.raises(ConfigurationError, match="class 1 of the model is 'x', but 'b' in dataset folder"):
-        check_class_names("axc", dataset)
-    with pytest.raises(ConfigurationError, match="2 classes, but dataset folder has 3"):
+    with pytest.raises(ConfigurationError, match="class 1 of the model is 'c', but 'b' in dataset folder"):
+        check_class_names("acb", dataset)
+    with pytest.raises(ConfigurationError, match="the model has 4 classes, but dataset folder has 3"):
+        check_class_names("abcd", dataset)
+    with pytest.raises(ConfigurationError, match="the model does not know"):
         check_class_names("ab", dataset)
 
 

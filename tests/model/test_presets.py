@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pipelines.errors import ConfigurationError
+from pipelines.errors import ConfigurationError, UsageError
 from pipelines.model.presets import PRESETS, preset
 from pipelines.model.transformer import ContinualTransformer
 
@@ -57,7 +57,7 @@ def test_the_class_token_enters_at_any_block(block: int) -> None:
     [("coadtr-b1", "cooadtr-b1"), ("cotrans_b2", "cotrans-b2"), ("OadTR", "oadtr"), ("dep", "deep")],
 )
 def test_an_unknown_name_gets_the_nearest(wrong: str, right: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"no preset '{wrong}'; did you mean '{right}'"):
+    with pytest.raises(UsageError, match=f"no preset '{wrong}'; did you mean '{right}'"):
         preset(wrong)
 
 

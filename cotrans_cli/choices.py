@@ -1,0 +1,31 @@
+"""Options that take one of a few words, wherever they occur."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Positional(str, Enum):
+    none = "none"
+    static = "static"
+    recycling = "recycling"
+
+
+class Encoding(str, Enum):
+    learned = "learned"
+    cyclic = "cyclic"
+
+
+class Stacking(str, Enum):
+    exact = "exact"
+    deep = "deep"
+
+
+class Norm(str, Enum):
+    pre = "pre"
+    post = "post"
+
+
+class Activation(str, Enum):
+    relu = "relu"
+    gelu = "gelu"

@@ -1,0 +1,88 @@
+"""The model that a run begins with: a preset with random weights, or that of `--init`."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import torch
+
+from pipelines.checkpoints.builtin import find_model
+from pipelines.checkpoints.checkpoint import load_checkpoint, read_header
+from pipelines.errors import ConfigurationError
+from pipelines.features.spec_difference import spec_difference
+from pipelines.model.config import ModelConfig
+from pipelines.model.presets import get_preset, preset
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.training.data import TrainingData
+from pipelines.training.events import Observer, Remark, nobody
+from pipelines.training.recipe import Recipe
+from pipelines.training.statistics import FeatureStatistics, unfolded
+
+
+def model_config(recipe: Recipe, input_width: int, classes: int, observer: Observer = nobody) -> ModelConfig:
+    """The configuration of a recipe's model for given features and classes."""
+    options = recipe.model
+    if options.init is not None:
+        return _initial_config(recipe, classes)
+    changes = dict(options.changes)
+    chosen = get_preset(options.preset)
+    regular = chosen.run == "regular" and chosen.values.get("positional") == "recycling"
+    if regular and not {"positional", "encoding"} & changes.keys():
+        # The paper's regular models give each place of the window its own encoding; with a table that recycles
+        # and random starts, training would make the continual model out of them.
+        changes["positional"] = "static"
+        observer(
+            Remark(f"{options.preset} is a regular model: positions are static (one for each place of the window)")
+        )
+    return preset(options.preset, **{**changes, "input_width": input_width, "classes": classes})
+
+
+def make_model(
+    recipe: Recipe, config: ModelConfig, seed: int, statistics: FeatureStatistics | None
+) -> ContinualTransformer:
+    """A new model, or that of `--init`; the random numbers come from the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = ContinualTransformer(config)
+    if recipe.model.init is None:
+        return model
+    source = load_checkpoint(find_model(recipe.model.init)).model.float()
+    weights = source.state_dict()
+    own = model.state_dict()
+    if source.config.classes != config.classes:  # other classes: the layers that name them begin anew
+        weights = {name: own[name] if "classifier" in name else value for name, value in weights.items()}
+    model.load_state_dict(weights)
+    return unfolded(model, statistics) if recipe.training.standardize and statistics is not None else model
+
+
+def check_initial_features(init: str, data: TrainingData, observer: Observer = nobody) -> None:
+    """The checkpoint that training starts from must take these features; small differences are told."""
+    header = read_header(find_model(init))
+    wanted, found = header.features, data.spec
+    if wanted is not None and found is not None and (difference := spec_difference(found, wanted)):
+        if (found.name, found.hop, found.width) != (wanted.name, wanted.hop, wanted.width):
+            raise ConfigurationError(
+                f"--init {init} takes other features: these {difference}; give --features {wanted.name} --hop "
+                f"{wanted.hop:g}, as it was trained"
+            )
+        observer(Remark(f"--init {init} was trained on slightly other features: these {difference}"))
+    if header.config.input_width != data.width:
+        raise ConfigurationError(
+            f"--init {init} takes features of width {header.config.input_width}, but these have {data.width}: give "
+            "the features that it was trained on"
+        )
+
+
+def _initial_config(recipe: Recipe, classes: int) -> ModelConfig:
+    """The configuration of the checkpoint that training starts from; only what has no weights may differ."""
+    source = read_header(find_model(str(recipe.model.init))).config
+    changes = copy.deepcopy(recipe.model.changes)
+    dropout = changes.pop("dropout", source.dropout)
+    for key, value in changes.items():
+        if getattr(source, key) != value:
+            raise ConfigurationError(
+                f"model.{key} is {value!r}, but {recipe.model.init} has {getattr(source, key)!r}: with --init the "
+                "model is that of the checkpoint"
+            )
+    return replace(source, dropout=dropout, classes=classes)
