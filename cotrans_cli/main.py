@@ -88,9 +88,11 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output (head, less) went away: nothing is wrong, and nobody is listening.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _reader_left()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer and rich make an exit out of it themselves
+            return _reader_left()
+        raise
     except OSError as error:
         # A folder that cannot be written, a disk that is full: the system's own words say it best.
         where = f"{error.filename}: " if error.filename else ""
@@ -109,6 +111,13 @@ def _defaults() -> dict[str, dict[str, Any]]:
     if settings.threads is not None:
         values["threads"] = settings.threads
     return {command.name or "": values for command in app.registered_commands}
+
+
+def _reader_left() -> int:
+    """The reader of our output (head, less) went away: nothing is wrong, and nobody is listening."""
+    # Python must not try to write what is left when it ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return 0
 
 
 def _debugging() -> bool:
