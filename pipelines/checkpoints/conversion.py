@@ -66,6 +66,7 @@ class Conversion:
     proof: Proof
     verified: Proof | None  # on the user's own features
     source_difference: Proof | None  # recycling only: how far the scores are from the source's before fine-tuning
+    already_continual: bool = False  # the source is a checkpoint of ours
 
     @property
     def next_command(self) -> str | None:
@@ -86,6 +87,7 @@ class Conversion:
             "dropped": dict(self.dropped),
             "beside": list(self.beside),
             "notes": list(self.notes),
+            "already_continual": self.already_continual,
             "state_bytes": self.state_bytes,
             "next_command": self.next_command,
             "limit": LIMIT,
@@ -110,10 +112,12 @@ def convert(
     verified = None if own_features is None else _proven(model, imported, own_features, str(options.verify), progress)
     difference = prove(model, opened.imported.reference, stream) if options.mode == "recycling" else None
     features, provenance = None, _provenance(path, options, imported, proof)
+    notes = [*imported.notes, *_advice(options, opened, names)]
     if opened.own is not None:
         features = opened.own.features
         if imported is opened.imported and names == opened.own.class_names:
             provenance = dict(opened.own.provenance)  # nothing was changed: the same file again
+            notes.append(f"{path} is a continual model already: there was nothing to convert, {target} is a copy of it")
         else:
             provenance["before"] = dict(opened.own.provenance)
     conversion = Conversion(
@@ -126,7 +130,7 @@ def convert(
         mapped=imported.mapped,
         dropped=imported.dropped,
         beside=opened.beside,
-        notes=(*imported.notes, *_advice(options, opened, names)),
+        notes=tuple(notes),
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         macs_before=_regular_macs(opened.imported, model, count_macs),
         macs_after=_step_macs(model, count_macs),
@@ -134,6 +138,7 @@ def convert(
         proof=proof,
         verified=verified,
         source_difference=difference,
+        already_continual=opened.own is not None,
     )
     try:
         save_checkpoint(target, model, names, features, provenance)
@@ -193,9 +198,12 @@ def _own_features(path: Path, model: ContinualTransformer) -> Tensor:
         raise InputError(f"--verify: {error}") from error
     width = model.config.input_width
     if array.ndim != 2 or array.shape[1] != width or not array.shape[0]:
-        raise InputError(f"--verify: {path} is {shape_text(array.shape)}; the model takes rows of {width} numbers")
+        raise InputError(
+            f"--verify: {path} is {shape_text(array.shape)}, but the model takes (rows, {width}): give features of the "
+            "kind that it was trained on"
+        )
     if array.dtype.kind not in "fiu" or not np.isfinite(array).all():
-        raise InputError(f"--verify: {path} has values that are not finite numbers")
+        raise InputError(f"--verify: {path} has values that are not finite numbers: extract the features again")
     return torch.from_numpy(array.astype(np.float64)).to(model.classifier.weight.dtype)
 
 

@@ -53,7 +53,10 @@ def file_kind(path: Path) -> FileKind:
     if start[8:9] == b"{":
         return "cotrans" if _is_ours(path) else "safetensors"
     _refuse_pickle(path)
-    raise CheckpointError(f"{path} is neither a PyTorch nor a safetensors file (it starts with {start[:12]!r})")
+    raise CheckpointError(
+        f"{path} is neither a PyTorch nor a safetensors file (it starts with {start[:12]!r}): give the .pth, .pt or "
+        ".safetensors file of a model"
+    )
 
 
 def _refuse_pickle(path: Path) -> None:

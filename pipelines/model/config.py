@@ -70,7 +70,7 @@ class ModelConfig:
             if getattr(self, name) not in choices:
                 raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'")
         if self.width % self.heads:
-            raise ConfigurationError(f"width {self.width} is not divisible by heads {self.heads}")
+            raise ConfigurationError(f"width {self.width} is not divisible by heads {self.heads}: choose others")
         if not 0.0 <= self.dropout < 1.0:
             raise ConfigurationError(f"dropout must be in [0, 1), not {self.dropout}")
         if self.attention_rows is not None and self.attention_rows < 1:
@@ -121,7 +121,9 @@ class ModelConfig:
         if self.decoder_blocks < 0 or (self.decoder_blocks and min(sizes) < 1):
             raise ConfigurationError("a decoder needs blocks, queries, heads and feed_forward of at least 1 each")
         if self.decoder_blocks and self.width % self.decoder_heads:
-            raise ConfigurationError(f"width {self.width} is not divisible by decoder_heads {self.decoder_heads}")
+            raise ConfigurationError(
+                f"width {self.width} is not divisible by decoder_heads {self.decoder_heads}: choose others"
+            )
         if self.decoder_blocks and self.stacking == "deep":
             raise ConfigurationError("a decoder reads all rows of the window; a deep stack has only the newest")
 

@@ -92,7 +92,7 @@ def check_sizes(n: int, d: int, heads: int) -> None:
         if value < 1:
             raise ConfigurationError(f"{name} must be at least 1, not {value}")
     if d % heads:
-        raise ConfigurationError(f"d = {d} is not divisible by heads = {heads}")
+        raise ConfigurationError(f"d = {d} is not divisible by heads = {heads}: choose heads that divide it")
 
 
 def _cost(kind: Kind, n: int, d: int, heads: int, regular_total: int) -> AttentionCost:

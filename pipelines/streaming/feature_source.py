@@ -51,7 +51,10 @@ def open_rows(source: StreamSource, width: int, wanted: FeatureSpec | None) -> F
         counts = " and ".join(str(part.shape[0]) for part in rows.parts)
         raise InputError(f"{source.name}: the parts have {counts} rows; they must have as many as each other")
     if rows.width != width:
-        raise InputError(f"{source.name}: the features have {rows.width} numbers per row, but the model takes {width}")
+        raise InputError(
+            f"{source.name}: the features have {rows.width} numbers per row, but the model takes {width}: give those "
+            "that it was trained on"
+        )
     if rows.spec is not None and wanted is not None and (difference := spec_difference(rows.spec, wanted)):
         raise InputError(f"{source.name}: these features {difference}, which is what the model was trained on")
     if rows.count == 0:

@@ -60,9 +60,11 @@ def test_second_conversion_is_the_identity(golden_dir: Path, tmp_path: Path, nam
     """Must show 2."""
     token = {"oadtr_b1": False, "oadtr_b1_cls": True, "oadtr_b2": False}.get(name)
     first, second = tmp_path / "first.safetensors", tmp_path / "second.safetensors"
-    run(golden_dir / f"{name}.pth", hints=Hints(class_token=token), output=first)
-    run(first, output=second)
+    assert not run(golden_dir / f"{name}.pth", hints=Hints(class_token=token), output=first).already_continual
+    again = run(first, output=second)
     assert first.read_bytes() == second.read_bytes()
+    assert again.already_continual
+    assert f"{first} is a continual model already: there was nothing to convert, {second} is a copy" in again.notes[-1]
 
 
 def test_own_file_with_new_names_remembers_where_it_came_from(b1: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What README.md and docs/*.md show: commands, Python, options and links."""
+"""What README.md, docs/*.md and the model cards show: commands, Python, options and links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CARDS = sorted((ROOT / "weights/models").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *CARDS]
 PROGRAMS = ("cotrans ", "make ", "python ", "pip ", "torchrun ", "ffmpeg ")
 SHELL = re.compile(r"[|<>&;*$]|^[A-Z_]+=")
 
@@ -98,13 +99,14 @@ def commands(path: Path) -> list[Shown]:
 
 
 def everything(path: Path) -> list[Shown]:
-    """The page's commands and blocks of Python, in order."""
+    """The page's commands and blocks of Python, in order. Model cards have their commands in a table."""
     programs = [
         Shown(block.page, block.line, "\n".join(block.lines), "python")
         for block in blocks(path)
         if block.language == "python"
     ]
-    return sorted([*commands(path), *programs], key=lambda shown: shown.line)
+    tabled = [shown for shown in inline_code(path) if shown.text.startswith(PROGRAMS)] if path in CARDS else []
+    return sorted([*commands(path), *programs, *tabled], key=lambda shown: shown.line)
 
 
 def inline_code(path: Path) -> Iterator[Shown]:

@@ -79,7 +79,7 @@ def _esc10(root: Path) -> None:
 
 
 def _digits(root: Path) -> None:
-    for place, speaker in enumerate(("george", "jackson", "theo")):
+    for place, speaker in enumerate(("george", "jackson", "theo", "yweweler")):
         for digit in range(10):
             write_sound(root / f"{digit}_{speaker}_0.wav", seconds=0.4, rate=8000, seed=10 * place + digit)
 
