@@ -39,7 +39,7 @@ def drop_decoder(imported: Imported) -> Imported:
     """The model without its decoder: the part of the classifier that read the decoder goes too."""
     config = imported.config
     if not config.decoder_blocks:
-        raise UsageError("--drop-decoder: this model has no decoder")
+        raise UsageError("--drop-decoder: this model has no decoder; leave it out")
     weights = {name: value for name, value in imported.weights.items() if not name.startswith("decoder.")}
     weights["classifier.weight"] = weights["classifier.weight"][:, : config.width].contiguous()
     config = replace(config, decoder_blocks=0, decoder_queries=0, decoder_heads=0, decoder_feed_forward=0)

@@ -99,7 +99,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
     model = build_model(header, path)
     tensors = read_tensors(path)
     if _checksum(tensors) != header.checksum:
-        raise CheckpointError(f"{path} is damaged: its weights do not have the checksum that was written with them")
+        raise CheckpointError(
+            f"{path} is damaged: its weights do not have the checksum that was written with them; copy it again"
+        )
     _check_values(tensors, str(path))
     model.load_state_dict(tensors, assign=True)
     return Checkpoint(model.eval(), header.config, header.class_names, header.features, header.provenance)
@@ -232,7 +234,7 @@ def _check_values(tensors: Mapping[str, Tensor], where: str) -> None:
         raise CheckpointError(f"{where} has weights that are neither float32 nor float64: {listed(wrong)}")
     broken = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
     if broken:
-        raise CheckpointError(f"{where} has NaN or infinity in its weights: {listed(broken)}")
+        raise CheckpointError(f"{where} has NaN or infinity in its weights: {listed(broken)}; take an earlier one")
 
 
 def _with_sorted_header(data: bytes) -> bytes:

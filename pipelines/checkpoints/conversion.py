@@ -185,7 +185,8 @@ def _proven(
     if not proof.holds:
         raise CheckpointError(
             f"the converted model is not the same: at step {proof.step} of {what} it differs by {proof.relative:.1e} "
-            f"relative (limit {LIMIT:.0e}); nothing was written"
+            f"relative (limit {LIMIT:.0e}); nothing was written: what you said about the file (--norm, --activation, "
+            "--heads, …) may not be so"
         )
     return proof
 

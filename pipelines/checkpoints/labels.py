@@ -21,9 +21,9 @@ def read_labels(path: Path) -> tuple[str, ...]:
         except json.JSONDecodeError as error:
             raise InputError(f"{path} is not JSON: {error}") from error
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise InputError(f"{path} is not a JSON list of names")
+            raise InputError(f"{path} is not a JSON list of names, each in double quotes")
     else:
         names = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if not names:
-        raise InputError(f"{path} has no class names")
+        raise InputError(f"{path} has no class names: write one on each line")
     return tuple(names)

@@ -77,7 +77,10 @@ def read_source(path: Path) -> SourceFile:
         return SourceFile(path, kind, _prepared(read_tensors(path)), {}, ())
     value = read_torch_file(path)
     if not isinstance(value, dict):
-        raise CheckpointError(f"{path} holds a {type(value).__name__}, not a dictionary of weights")
+        raise CheckpointError(
+            f"{path} holds a {type(value).__name__}, not a dictionary of weights: save it with "
+            "torch.save(model.state_dict(), …)"
+        )
     weights, beside = _weights(value, path)
     arguments = value.get("args", value.get("hyper_parameters", {})) if beside else {}
     arguments = arguments if isinstance(arguments, dict) else dict(getattr(arguments, "__dict__", {}))
@@ -88,7 +91,7 @@ def require_finite(weights: Mapping[str, Tensor], path: Path) -> None:
     """Refuse NaN and infinity, with the names of the tensors that have them."""
     broken = [key for key, value in weights.items() if value.is_floating_point() and not bool(value.isfinite().all())]
     if broken:
-        raise CheckpointError(f"{path} has NaN or infinity in its weights: {listed(broken)}")
+        raise CheckpointError(f"{path} has NaN or infinity in its weights: {listed(broken)}; take an earlier one")
 
 
 def _is_ours(path: Path) -> bool:
@@ -120,13 +123,18 @@ def _weights(value: dict[Any, Any], path: Path) -> tuple[dict[str, Tensor], tupl
         joined = {f"{name}.{key}": item for name, part in inside.items() for key, item in part.items()}
         return _checked(joined, path), tuple(str(key) for key in value if key not in inside)
     found = listed([str(key) for key in value]) or "nothing"
-    raise CheckpointError(f"{path} has no weights where we look ({', '.join(_CONTAINERS)}); it holds: {found}")
+    raise CheckpointError(
+        f"{path} has no weights where we look ({', '.join(_CONTAINERS)}); it holds: {found}; save it with "
+        "torch.save(model.state_dict(), …)"
+    )
 
 
 def _checked(weights: dict[Any, Tensor], path: Path) -> dict[str, Tensor]:
     strange = [str(key) for key, item in weights.items() if item.layout != torch.strided or item.is_quantized]
     if strange:
-        raise CheckpointError(f"{path} has sparse or quantized weights, which are not read: {listed(strange)}")
+        raise CheckpointError(
+            f"{path} has sparse or quantized weights, which are not read: {listed(strange)}; save them dense"
+        )
     return {str(key): item.detach() for key, item in weights.items()}
 
 

@@ -73,7 +73,7 @@ def _is_table(module: str, leaf: str) -> bool:
 def _one(candidates: list[str], named: str | None, flag: str, weights: Mapping[str, Tensor]) -> str | None:
     if named is not None:
         if f"{named}.weight" not in weights:
-            raise UsageError(f"{flag} {named}: the file has no {named}.weight")
+            raise UsageError(f"{flag} {named}: the file has no {named}.weight; `cotrans info FILE` lists the keys")
         return named
     if len(candidates) > 1:
         raise UsageError(f"several modules could be it: choose one with {flag} ({', '.join(candidates)})")

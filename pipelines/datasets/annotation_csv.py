@@ -52,7 +52,7 @@ def read_table(path: Path) -> AnnotationTable:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file in UTF-8") from error
+        raise InputError(f"{path}: not a text file in UTF-8: save it as such") from error
     lines = text.splitlines()
     header = lines[0] if lines else ""
     delimiter = max(",;\t", key=header.count)
@@ -69,7 +69,7 @@ def read_table(path: Path) -> AnnotationTable:
     except csv.Error as error:
         raise InputError(f"{path}: not a CSV table ({error})") from error
     if not events:
-        raise InputError(f"{path}: the table has no lines below its header")
+        raise InputError(f"{path}: the table has no lines below its header: add one for each event")
     extra = tuple(name for name in columns if name not in (*REQUIRED, *OPTIONAL))
     return AnnotationTable(path, events, extra)
 
@@ -77,17 +77,17 @@ def read_table(path: Path) -> AnnotationTable:
 def _event(path: Path, line: int, row: Mapping[str | None, str | None]) -> Event:
     where = f"{path}, line {line}"
     if None in row:
-        raise InputError(f"{where}: more fields than the first line has columns")
+        raise InputError(f"{where}: more fields than the first line has columns: quote fields that hold commas")
     fields = {name: (row.get(name) or "").strip() for name in (*REQUIRED, *OPTIONAL)}
     if not fields["file"]:
-        raise InputError(f"{where}: no file name")
+        raise InputError(f"{where}: no file name: fill in the column file")
     if fields["split"].lower() not in SPLIT_NAMES:
         raise InputError(f"{where}: unknown split '{fields['split']}': choose from {', '.join(SPLITS)}")
     split = SPLIT_NAMES[fields["split"].lower()]
     if not any(fields[name] for name in ("start", "end", "label")):
         return Event(fields["file"], 0.0, 0.0, "", split, fields["group"], line)
     if not fields["label"]:
-        raise InputError(f"{where}: no label")
+        raise InputError(f"{where}: no label: fill it in")
     start, end = _seconds(where, "start", fields["start"]), _seconds(where, "end", fields["end"])
     if end <= start:
         raise InputError(f"{where}: the event ends at {end:g} s, not after its start at {start:g} s")
@@ -127,5 +127,5 @@ def check_range(table: AnnotationTable, events: Iterable[Event], duration: float
         if event.end > duration + tolerance:
             raise InputError(
                 f"{table.path}, line {event.line}: '{event.label}' ends at {event.end:g} s, but {event.file} has "
-                f"only {duration:.2f} s"
+                f"only {duration:.2f} s: correct the table"
             )

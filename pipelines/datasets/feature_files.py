@@ -81,7 +81,9 @@ def find_features(
     one folder: a piece of the name of the pickles or sub-folders, such as "kin" or "anet".
     """
     if not folder.is_dir():
-        raise InputError(f"the feature folder {folder} does not exist")
+        raise InputError(
+            f"the feature folder {folder} does not exist: correct --feature-dir, or make it with `cotrans extract`"
+        )
     wanted = list(dict.fromkeys(names))
     for look in (_part_folders, _plain_files, _part_files, _pickles):
         found = look(folder, wanted, parts, feature_set)
@@ -128,7 +130,7 @@ def _plain_files(folder: Path, names: list[str], parts: Sequence[str] | None, fe
         exact = [path for path in candidates if _under(folder, path, name)]
         if len(exact or candidates) > 1:
             named = listed([path.relative_to(folder).as_posix() for path in exact or candidates])
-            raise InputError(f"{folder}: several feature files for {name}: {named}")
+            raise InputError(f"{folder}: several feature files for {name}: {named}; leave one of them in the folder")
         if exact or candidates:
             files[name] = ((exact or candidates)[0],)
     if len(set(files.values())) < len(files):
@@ -178,7 +180,10 @@ def common_spec(manifests: Iterable[Path]) -> FeatureSpec | None:
             continue  # other projects keep JSON files of their own beside features
         spec = read_manifest(path).spec
         if first is not None and spec != first[1]:
-            raise InputError(f"{path} and {first[0]} say that their features were made in different ways")
+            raise InputError(
+                f"{path} and {first[0]} say that their features were made in different ways: extract them again, all "
+                "together"
+            )
         first = first or (path, spec)
     return first[1] if first else None
 

@@ -54,7 +54,10 @@ def open_rows(item: Item, trim: int = TRIM) -> FeatureRows:
     lengths = [len(part) for part in parts]
     if max(lengths) - min(lengths) > trim:
         listed = ", ".join(f"{path} has {length}" for path, length in zip(item.features, lengths, strict=True))
-        raise InputError(f"{item.name}: its feature files differ by more than {trim} rows: {listed}")
+        raise InputError(
+            f"{item.name}: its feature files differ by more than {trim} rows: {listed}; extract them again, with one "
+            "hop"
+        )
     return FeatureRows(parts, min(lengths))
 
 

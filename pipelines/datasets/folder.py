@@ -67,12 +67,16 @@ def open(
         table = table if table.is_file() or table.is_absolute() else root / table
         dataset = open_events(root, table, classes=classes, multi_label=multi_label, rule=rule, hop=hop)
     elif multi_label:
-        raise UsageError(f"--multi-label is for recordings with a table of events, and {root} has no labels.csv")
+        raise UsageError(
+            f"--multi-label is for recordings with a table of events, and {root} has no labels.csv: write one, or "
+            "leave it out"
+        )
     else:
         dataset = _open_clips(root, classes, rule)
         if hop is not None and feature_dir is None and not any(item.features for item in dataset.items):
             raise UsageError(
-                f"--hop is for recordings with a table of events, or for feature files; {root} has clips alone"
+                f"--hop is for recordings with a table of events, or for feature files; {root} has clips alone: name "
+                "extractors with --features, or leave it out"
             )
     if feature_dir is not None:
         return attach_features(dataset, feature_dir, hop=hop)
@@ -85,7 +89,10 @@ def _with_own_features(dataset: Dataset, hop: float | None) -> Dataset:
     if len(without) == len(dataset.items):
         return dataset
     if without:
-        raise InputError(f"{dataset.root}: features for some items and not for others: {listed(without)} have none")
+        raise InputError(
+            f"{dataset.root}: features for some items and not for others: {listed(without)} have none; extract them "
+            "too, or name a folder with --feature-dir"
+        )
     spec = common_spec(path.with_suffix(".json") for item in dataset.items for path in item.features)
     return replace(dataset, spec=spec, hop=hop or (spec.hop if spec else None))
 
@@ -104,7 +111,10 @@ def _open_clips(root: Path, classes: Sequence[str] | None, rule: SplitRule) -> D
     class_names = tuple(classes or labels)
     unknown = [label for label in labels if label not in class_names]
     if unknown:
-        raise InputError(f"dataset folder: folders that are no class in --classes: {listed(unknown)} in {base}")
+        raise InputError(
+            f"dataset folder: folders that are no class in --classes: {listed(unknown)} in {base}; add them, or move "
+            "the folders away"
+        )
     items: list[Item] = []
     problems: list[str] = []
     for folder, split in label_folders:
@@ -113,7 +123,10 @@ def _open_clips(root: Path, classes: Sequence[str] | None, rule: SplitRule) -> D
         problems += damaged
     for index, label in enumerate(class_names):
         if not any(item.label == index for item in items):
-            raise InputError(f"dataset folder: the label '{label}' occurs in no split: no usable clips of it in {base}")
+            raise InputError(
+                f"dataset folder: the label '{label}' occurs in no split: no usable clips of it in {base}; add some, "
+                "or remove the folder"
+            )
     items = rule.apply(items)
     trained = {item.label for item in items if item.split == "train"}
     untrained = [label for index, label in enumerate(class_names) if index not in trained]

@@ -53,7 +53,9 @@ def open_events(
     names = [item.name for item in items]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"{path}: files that differ only in their suffix: {listed(twice)}")
+        raise InputError(
+            f"{path}: files that differ only in their suffix: {listed(twice)}; rename or remove one of each"
+        )
     used = {item.media for item in items} | {feature for item in items for feature in item.features}
     unnamed = sorted({found.name for found in places.values()} - {found.name for found in used if found})
     if unnamed:
@@ -79,16 +81,19 @@ def open_events(
 def _class_names(table: AnnotationTable, classes: Sequence[str] | None) -> tuple[str, ...]:
     labels = [label for label in table.labels if label != BACKGROUND]
     if not labels:
-        raise InputError(f"{table.path}: there is no event in the table, so there is nothing to learn")
+        raise InputError(f"{table.path}: there is no event in the table, so there is nothing to learn: add some")
     if classes is None:
         return (BACKGROUND, *labels)
     wanted = [label for label in classes if label != BACKGROUND]
     unknown = [label for label in labels if label not in wanted]
     if unknown:
-        raise InputError(f"{table.path}: labels that are no class in --classes: {listed(unknown)}")
+        raise InputError(f"{table.path}: labels that are no class in --classes: {listed(unknown)}; add them there")
     unused = [label for label in wanted if label not in labels]
     if unused:
-        raise InputError(f"{table.path}: the label '{unused[0]}' occurs in no split: the table has no event of it")
+        raise InputError(
+            f"{table.path}: the label '{unused[0]}' occurs in no split: the table has no event of it; leave it out of "
+            "--classes"
+        )
     return (BACKGROUND, *wanted)
 
 
@@ -125,7 +130,9 @@ def _locate(table: AnnotationTable, places: dict[str, Path], root: Path, file: s
     if alike:
         named = ", ".join(path.relative_to(root).as_posix() for path in alike)
         raise InputError(f"{table.path}, line {line}: '{file}' may be any of {named}: give the path from {root}")
-    raise InputError(f"{table.path}, line {line}: there is no file '{file}' in {root}")
+    raise InputError(
+        f"{table.path}, line {line}: there is no file '{file}' in {root}; correct the table or add the file"
+    )
 
 
 def _item(

@@ -55,13 +55,16 @@ def frame_targets(dataset: Dataset, item: Item, rows: int, hop: float | None = N
         targets = _from_file(dataset, item, rows)
     elif item.segments is not None:
         if hop is None:
-            raise InputError(f"{item.name}: the time between feature rows is not known, so its labels cannot be placed")
+            raise InputError(
+                f"{item.name}: the time between feature rows is not known, so its labels cannot be placed: say it with "
+                "--hop"
+            )
         targets = _from_segments(dataset, item, item.segments, rows, hop)
     elif item.label is not None:
         targets = np.zeros((rows, len(dataset.class_names)), dtype=np.float32)
         targets[:, item.label] = 1.0
     else:
-        raise InputError(f"{item.name}: dataset {dataset.name} has no labels for it")
+        raise InputError(f"{item.name}: dataset {dataset.name} has no labels for it: look with `cotrans data inspect`")
     if dataset.background is not None:
         targets[~targets.any(axis=1), dataset.background] = 1.0
     valid = np.ones(len(targets), dtype=np.bool_)

@@ -128,7 +128,9 @@ def _count(dataset: Dataset, item: Item, hop: float | None, widths: dict[tuple[i
         # Neither features nor media: the labels alone say how long the recording is at least.
         rows = int(max((segment.end for segment in item.segments), default=0.0) / hop) + 1
     if rows is None:
-        raise InputError(f"{item.name}: neither features, media nor labels say how long it is")
+        raise InputError(
+            f"{item.name}: neither features, media nor labels say how long it is: extract its features first"
+        )
     targets = frame_targets(dataset, item, rows, hop)
     per_class = tuple(int(number) for number in targets.targets.sum(axis=0))
     seconds = item.duration if item.duration is not None or hop is None else len(targets) * hop

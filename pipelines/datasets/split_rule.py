@@ -33,7 +33,9 @@ class SplitRule:
         if self.test_fold is not None and self.test is not None:
             raise UsageError("--test-fold says what to test on: --test does not go with it")
         if self.fold is not None and self.fold == self.test_fold:
-            raise UsageError(f"group '{self.fold}' cannot be for validation and for test")
+            raise UsageError(
+                f"group '{self.fold}' cannot be for validation and for test: choose another for one of them"
+            )
 
     @property
     def pattern(self) -> str | None:
@@ -50,7 +52,8 @@ class SplitRule:
             return self._keep_given(items)
         if len(undecided) < len(items):
             raise InputError(
-                f"{len(undecided)} of {len(items)} items have no split, the others do: {listed(undecided)}"
+                f"{len(undecided)} of {len(items)} items have no split, the others do: {listed(undecided)}; give all "
+                "of them one, or none"
             )
         return self._by_fold(items) if self.fold or self.test_fold else self._by_fraction(items)
 

@@ -78,7 +78,9 @@ def group_of(name: str, pattern: str | None) -> str | None:
     except re.error as error:
         raise UsageError(f"--group '{pattern}' is not a regular expression: {error}") from error
     if found is None:
-        raise UsageError(f"--group '{pattern}' does not match '{name}'")
+        raise UsageError(
+            f"--group '{pattern}' does not match '{name}': give a pattern that finds the group in every name"
+        )
     return found.group(1) if found.re.groups else found.group(0)
 
 

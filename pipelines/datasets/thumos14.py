@@ -103,7 +103,7 @@ def _find_pickle(root: Path, name: str) -> PickleFile | None:
             try:
                 members = zipfile.ZipFile(archive).namelist()
             except (OSError, zipfile.BadZipFile) as error:
-                raise InputError(f"{archive}: not a readable zip archive ({error})") from error
+                raise InputError(f"{archive}: not a readable zip archive ({error}); download it again") from error
             for member in members:
                 if Path(member).name == name:
                     return PickleFile(archive, member)

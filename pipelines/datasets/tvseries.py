@@ -88,7 +88,9 @@ def _annotated(
         perframe = sorted((place / "target_perframe").glob("*.npy"))
         if perframe:
             if split == "original":
-                raise UsageError("the original split of tvseries is in GT-val.txt, which is not there")
+                raise UsageError(
+                    "the original split of tvseries is in GT-val.txt, which is not there: add it, or use --split oad"
+                )
             files = {path.stem: path for path in perframe}
             return [Item(name, part, targets=files[name]) for name, part in official.items() if name in files], []
     pickles = [path for place in places for path in sorted(place.glob("*anno*.p*kl*"))]

@@ -63,7 +63,10 @@ class SoftmaxRegression:
 def majority_vote_baseline(dataset: Dataset, part: str, bootstrap: int = 0, seed: int = 0) -> Baseline:
     """Fit single rows of the training clips, and score the clips of `part` by vote."""
     if dataset.kind != "clips":
-        raise UsageError(f"the majority vote is a baseline for clips, and {dataset.name} has labels for every frame")
+        raise UsageError(
+            f"the majority vote is a baseline for clips, and {dataset.name} has labels for every frame: leave "
+            "--baseline out"
+        )
     train, _ = _read(dataset, dataset.split("train"), most=FLOATS)
     if not train:
         raise InputError("the majority vote cannot be fitted: no training clip has features that can be read")

@@ -56,7 +56,7 @@ def parse_request(
     if given.get("split") in SPLITS:
         named = given.pop("split")
         if part not in (None, named):
-            raise UsageError(f"--split {named} and --on {part} contradict each other")
+            raise UsageError(f"--split {named} and --on {part} contradict each other: give one of them")
         part = named
     files: dict[str, str] = {}
     for text in weights:

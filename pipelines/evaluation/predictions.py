@@ -137,7 +137,7 @@ def read_predictions(path: Path) -> Predictions:
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if isinstance(error, FileNotFoundError):
-            raise InputError(f"{path} does not exist") from error
+            raise InputError(f"there is no file {path}") from error
         if isinstance(error, ValueError) and "allow_pickle" in str(error):
             reason = "it is not an .npz file of plain arrays, and pickled objects are not loaded"
         raise InputError(f"cannot read predictions from {path}: {reason}") from error

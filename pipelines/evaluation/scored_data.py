@@ -105,7 +105,10 @@ class ScoredData:
 
     def _extracted(self, items: tuple[Item, ...], features: FeatureOptions, on_item: OnItem | None) -> PartWithFeatures:
         if not any(item.media for item in items):
-            raise InputError(f"dataset {self.dataset.name}: there is no media in {self.dataset.root}")
+            raise InputError(
+                f"dataset {self.dataset.name}: there is no media in {self.dataset.root} to extract features from; give "
+                "--feature-dir"
+            )
         found = cached_features(items, features, on_item)
         usable = {item.name for item in found.items}
         left_out = tuple(Damage(item.name, _reason(item, found.problems)) for item in items if item.name not in usable)
@@ -184,7 +187,9 @@ def _own_features(checkpoint: Checkpoint, path: Path, given: FeatureOptions, ite
             "--features (musicnn, logmel, vggish, …), or give a folder of feature files with --feature-dir"
         )
     if given.hop not in (None, spec.hop):
-        raise ConfigurationError(f"--hop {given.hop:g}: {path} was trained on features with a hop of {spec.hop:g}")
+        raise ConfigurationError(
+            f"--hop {given.hop:g}: {path} was trained on features with a hop of {spec.hop:g}; leave --hop out"
+        )
     beside = RunFolder(path.parent).extractor  # of the paper's stage 1
     weights = {**({spec.name: str(beside)} if beside.is_file() else {}), **given.weights}
     factory = StreamFactory.for_spec(spec, tuple(f"{name}={file}" for name, file in weights.items()))
@@ -214,7 +219,10 @@ def _differing(found: FeatureSpec | None, wanted: FeatureSpec | None, path: Path
     if difference is None:
         return ()
     if found.name != wanted.name or found.hop != wanted.hop:
-        raise ConfigurationError(f"{path} was trained on other features: these {difference}")
+        raise ConfigurationError(
+            f"{path} was trained on other features: these {difference}; leave --feature-dir and --features out to have "
+            "its own made"
+        )
     return (f"{path} was trained on slightly other features: these {difference}",)
 
 

@@ -141,7 +141,7 @@ def class_names(predictions: Predictions, dataset: str) -> tuple[str, ...]:
     if dataset == "gtzan":
         names = predictions.classes or GENRES
         if sorted(name.casefold() for name in names) != sorted(GENRES):
-            raise InputError(f"class names do not match gtzan: {', '.join(names)}")
+            raise InputError(f"class names do not match gtzan: {', '.join(names)}; they must be its ten genres")
         return names
     return predictions.classes or tuple(f"class {number}" for number in range(predictions.width))
 

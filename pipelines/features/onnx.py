@@ -15,7 +15,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError, MissingDependencyError, UsageError
 from pipelines.features.audio.clock import SampleClock
 from pipelines.features.clock import FrameChoice
 from pipelines.features.extractor import AudioExtractor, Rows, VideoExtractor
@@ -203,7 +203,7 @@ def _path(name: str) -> Path:
     if not is_onnx(name) or not str(path):
         raise UsageError(f"'{name}' is not onnx:FILE")
     if not path.is_file():
-        raise UsageError(f"{path}: no such ONNX file")
+        raise InputError(f"{path}: no such ONNX file")
     return path
 
 

@@ -64,7 +64,9 @@ def find_recordings(sources: Sequence[str]) -> Found:
         if path.is_dir():
             media, others = _media_below(path)
             if not media:
-                raise InputError(f"{source}: no audio or video file in this folder")
+                raise InputError(
+                    f"{source}: no audio or video file in this folder: name another, or the files themselves"
+                )
             ignored += others
             found = [_Candidate(file, path) for file in media]
         elif path.is_file() and path.suffix.lower() in LIST_SUFFIXES:
@@ -77,7 +79,7 @@ def find_recordings(sources: Sequence[str]) -> Found:
         elif glob.has_magic(source):
             found = [_Candidate(file, _fixed_part(source)) for file in _expand(source)]
             if not found:
-                raise InputError(f"{source}: no file matches")
+                raise InputError(f"{source}: no file matches: correct the pattern")
         else:
             missing.append(source)
             found = []

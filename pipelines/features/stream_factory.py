@@ -46,7 +46,7 @@ class StreamOptions:
         if not all(self.names):
             raise UsageError(f"'{self.features}' does not name features: join names with +, as in resnet50+vggish")
         if len(set(self.names)) < len(self.names):
-            raise UsageError(f"'{self.features}' names an extractor twice")
+            raise UsageError(f"'{self.features}' names an extractor twice: name it once")
         if sum(value is not None for value in (self.hop, self.fps, self.every)) > 1:
             raise UsageError("--hop, --fps and --every say the same thing: give one of them")
         for name, value in (("--hop", self.hop), ("--fps", self.fps), ("--every", self.every)):
@@ -57,7 +57,7 @@ class StreamOptions:
             given = f"--fps {self.fps:g} is a row every {hop:g} s" if self.fps else f"--hop {hop:g} s"
             raise UsageError(f"{given}: choose one between {SHORTEST_HOP:g} and {LONGEST_HOP:g} s")
         if self.weights and self.random_weights:
-            raise UsageError("--weights and --random-weights exclude each other")
+            raise UsageError("--weights and --random-weights exclude each other: give one of them")
 
     @property
     def names(self) -> list[str]:
@@ -196,9 +196,9 @@ class StreamFactory:
                     raise UsageError(f"--weights {text}: say for which of {', '.join(names)}, as in NAME={text}")
                 name, value = takers[0], text
             if name not in takers:
-                raise UsageError(f"--weights {text}: {name} takes no weight file")
+                raise UsageError(f"--weights {text}: {name} takes no weight file: leave it out")
             if name in given:
-                raise UsageError(f"--weights names the weights of {name} twice")
+                raise UsageError(f"--weights names the weights of {name} twice: give one file")
             given[name] = value
         return given
 
@@ -212,7 +212,8 @@ class StreamFactory:
             key = text.removeprefix(f"{owner}.") if owner else text
             takers = [name for name in known if key in known[name] and owner in (None, name)]
             if not takers:
-                raise UsageError(f"no extractor of {self.options.features} has an option '{text}'")
+                options = ", ".join(sorted({key for keys in known.values() for key in keys})) or "none"
+                raise UsageError(f"no extractor of {self.options.features} has an option '{text}'; they have {options}")
             for name in takers:
                 result[name][key] = value
         vggish = result.get("vggish", {})
@@ -255,6 +256,6 @@ def parse_options(texts: list[str]) -> dict[str, Option]:
         if not equals or not key:
             raise UsageError(f"--option {text}: write KEY=VALUE or NAME.KEY=VALUE")
         if key in options:
-            raise UsageError(f"the option {key} is given twice")
+            raise UsageError(f"the option {key} is given twice: give it once")
         options[key] = value
     return options

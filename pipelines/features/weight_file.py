@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from safetensors import SafetensorError
 
-from pipelines.errors import CheckpointError
+from pipelines.errors import CheckpointError, InputError
 
 # What torch, numpy and safetensors raise for damaged files.
 _UNREADABLE = (
@@ -34,7 +34,7 @@ def read_weight_file(path: Path, allowed: Sequence[Any] = ()) -> Any:
         with torch.serialization.safe_globals(list(allowed)):
             return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
-        raise CheckpointError(f"{path}: no such weight file") from error
+        raise InputError(f"{path}: no such weight file") from error
     except UnpicklingError as error:
         raise CheckpointError(
             f"{path}: not a readable weight file: it is damaged, or holds more than tensors and cannot be loaded "

@@ -138,7 +138,9 @@ class WeightStore:
                 return Path(given)
             if given in self.registry or self.find(given):
                 return self.path(given)
-            raise MissingDependencyError(
+            if Path(given).suffix or len(Path(given).parts) > 1:
+                raise InputError(f"--weights: there is no file {given}")
+            raise UsageError(
                 f"--weights: '{given}' is neither a file nor a name that `cotrans weights list` shows"
             )
         default = self.default(extractor)

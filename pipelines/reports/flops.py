@@ -71,9 +71,9 @@ def _check(options: FlopsOptions) -> None:
     if sum(subjects) > 1:
         raise UsageError("give one of FILE, --model and --paper")
     if options.paper and (options.sizes or options.class_token is not None):
-        raise UsageError("--paper counts the paper's own models: it takes no sizes")
+        raise UsageError("--paper counts the paper's own models: it takes no sizes: leave them out")
     if options.naming and options.file is None:
-        raise UsageError(f"{_flags(options.naming)} is about a FILE of another project")
+        raise UsageError(f"{_flags(options.naming)} is about a FILE of another project: name the file, or leave it out")
     attention = not any(subjects)
     others = [name for name in options.sizes if name not in ("window", "width", "heads")]
     if attention and (others or options.class_token is not None):
@@ -140,7 +140,9 @@ def _hints(options: FlopsOptions) -> Hints:
     known = {item.name for item in fields(Hints)} - {"positions", "encoding"}
     strange = [name for name in options.sizes if name not in known]
     if strange:
-        raise UsageError(f"{_flags(strange)}: {options.file} has a size of its own, which cannot be changed")
+        raise UsageError(
+            f"{_flags(strange)}: {options.file} has a size of its own, which cannot be changed: leave it out"
+        )
     given: dict[str, Any] = {**options.sizes, **options.naming, "class_token": options.class_token}
     return Hints(**given)
 

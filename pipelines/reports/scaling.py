@@ -86,7 +86,7 @@ def sweep_model(name: str, axis: str, values: tuple[int, ...], sizes: Mapping[st
 def check_axis(axis: str) -> None:
     """Refuse what cannot be swept."""
     if axis not in AXES:
-        raise UsageError(f"--sweep goes over n or d, not over '{axis}'")
+        raise UsageError(f"--sweep goes over n or d, not over '{axis}': write --sweep n 16..4096")
 
 
 def parse_values(text: str) -> tuple[int, ...]:

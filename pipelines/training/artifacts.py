@@ -89,7 +89,7 @@ class RunFolder:
     def recipe(self) -> Recipe:
         """The recipe that the run was started with."""
         if not self.config.is_file():
-            raise UsageError(f"{self.path} is not the folder of a training run: there is no config.toml in it")
+            raise InputError(f"{self.path} is not the folder of a training run: there is no config.toml in it")
         return parse_recipe(self.config.read_text(encoding="utf-8"), str(self.config))
 
     def write_model(
@@ -114,7 +114,7 @@ class RunFolder:
     def read_state(self, device: torch.device) -> dict[str, Any]:
         """What `write_state` wrote; never runs code from the file."""
         if not self.state.is_file():
-            raise UsageError(f"nothing to resume in {self.path}: there is no state.pt in it")
+            raise InputError(f"nothing to resume in {self.path}: there is no state.pt in it; start it again")
         try:
             state: Any = torch.load(self.state, map_location=device, weights_only=True)
         except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:

@@ -65,7 +65,9 @@ def finetune_extractor(
     processes = processes or Processes()
     trainable = load_trainable(recipe)
     if dataset.kind != "clips":
-        raise ConfigurationError("--finetune-extractor needs one label for each clip; this dataset labels frames")
+        raise ConfigurationError(
+            "--finetune-extractor needs one label for each clip; this dataset labels frames: leave it out"
+        )
     train = _open_clips(dataset.split("train"), trainable, recipe, observer)
     held_out: list[_Clip] = []
     if recipe.data.validate_on in dataset.splits:
@@ -116,7 +118,9 @@ def load_trainable(recipe: Recipe) -> Trainable:
             return penultimate if output == "penultimate" else vggish.embedding(penultimate)
 
         return Trainable(vggish, rows, WIDTHS[output], vggish_front_end(), VGGISH_FRAMES)
-    raise UsageError(f"--finetune-extractor trains vggish or musicnn, and --features is {name or 'not given'}")
+    raise UsageError(
+        f"--finetune-extractor trains vggish or musicnn, and --features is {name or 'not given'}: name one of them"
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,7 +72,7 @@ def check_widths(recordings: Sequence[Recording]) -> None:
         widths.setdefault(int(recording.rows[0:1].shape[1]), recording.name)
     if len(widths) > 1:
         listed = " and ".join(f"{width} ({name})" for width, name in list(widths.items())[:2])
-        raise InputError(f"the features have different widths: {listed}; they were not extracted in the same way")
+        raise InputError(f"the features have different widths: {listed}; extract all of them in the same way")
 
 
 def _open(dataset: Dataset, item: Item) -> Recording:

@@ -48,7 +48,10 @@ class Scores:
         if value is None:
             raise InputError(f"there is no validation metric '{metric}' for this model and dataset")
         if np.isnan(value):
-            raise InputError("no frame of the validation split has a label of any scored class: there is no mAP")
+            raise InputError(
+                "no frame of the validation split has a label of any scored class: there is no mAP; choose another "
+                "split with --validate-on"
+            )
         return float(value)
 
 
@@ -170,7 +173,10 @@ class Validator:
             targets.append(recording.target_rows(about[keep]))
         pooled, truth = np.concatenate(logits), np.concatenate(targets)
         if len(pooled) == 0:
-            raise InputError("no frame of the validation split is left to score: all are ambiguous")
+            raise InputError(
+                "no frame of the validation split is left to score: all are ambiguous; choose another split with "
+                "--validate-on"
+            )
         losses = frame_losses(torch.from_numpy(pooled), torch.from_numpy(truth), self.loss)
         columns = list(self.scored_classes)
         result = precision_scores(probabilities(pooled, self.loss)[:, columns], truth[:, columns] > 0)

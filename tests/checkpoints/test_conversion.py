@@ -227,9 +227,9 @@ def test_verify_on_own_features(b1: Path, golden_dir: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((5, 35)), "rows of 36 numbers"),
-        (np.zeros(36), "rows of 36 numbers"),
-        (np.zeros((0, 36)), "rows of 36 numbers"),
+        (np.zeros((5, 35)), r"the model takes \(rows, 36\)"),
+        (np.zeros(36), r"the model takes \(rows, 36\)"),
+        (np.zeros((0, 36)), r"the model takes \(rows, 36\)"),
         (np.full((5, 36), np.nan), "not finite numbers"),
         (np.full((5, 36), "a"), "not finite numbers"),
         (np.array([{}], dtype=object), "not a .npy file of plain numbers"),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from pipelines.errors import CotransError, MissingDependencyError, UsageError
+from pipelines.errors import CotransError, InputError, MissingDependencyError, UsageError
 from pipelines.features.extraction import ExtractionOptions, Progress, Summary, extract
 from pipelines.features.feature_files import read_features
 from pipelines.features.spec import FeatureSpec
@@ -413,7 +413,8 @@ def test_missing_weights_and_wrong_settings_are_said_before_any_work(
         (options("vggish"), MissingDependencyError, "cotrans weights get vggish-audioset"),
         (options("resnet50"), MissingDependencyError, "cotrans weights get resnet50-imagenet"),
         (options("vggish", options={"postprocess": "true"}), MissingDependencyError, "vggish-audioset-pca"),
-        (options("vggish", weights=("absent.pth",)), MissingDependencyError, "neither a file nor a name"),
+        (options("vggish", weights=("absent.pth",)), InputError, "there is no file absent.pth"),
+        (options("vggish", weights=("absent",)), UsageError, "neither a file nor a name"),
         (options("logmel", layout="h5"), UsageError, "unknown layout"),
         (options("logmel", dtype="int8"), UsageError, "unknown dtype"),
         (options("logmel", workers=0), UsageError, "at least 1"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError, MissingDependencyError
 from pipelines.features.joint import FeatureStream
 from pipelines.features.onnx import build_onnx_extractor, onnx_options
 from tests.features.made_media import brightness
@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     odd = mean_picture(tmp_path / "odd.onnx", [1, 5, 8, 8], [2, 3])
     for name, options, error, text in (
         (f"onnx:{tmp_path}/bad.onnx", {}, CheckpointError, "not an ONNX network"),
-        (f"onnx:{tmp_path}/none.onnx", {}, UsageError, "no such ONNX file"),
+        (f"onnx:{tmp_path}/none.onnx", {}, InputError, "no such ONNX file"),
         (odd, {}, CheckpointError, "neither a picture"),
         (good, {"output": "z"}, ConfigurationError, "no output 'z': choose from y"),
         (good, {"scale": "log"}, ConfigurationError, "'log' is not one of"),

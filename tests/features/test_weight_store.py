@@ -322,8 +322,8 @@ def test_missing_weights_say_how_to_get_them(server: Server, tmp_path: Path) -> 
         store.resolve("vggish", None)
     with pytest.raises(UsageError, match="no weights are called 'other'"):
         store.path("other")
-    with pytest.raises(MissingDependencyError, match="neither a file nor a name"):
-        store.resolve("vggish", "other.pth")
+    with pytest.raises(UsageError, match="neither a file nor a name"):
+        store.resolve("vggish", "other")
     assert store.resolve("logmel", None) is None
     store.get("noise")
     assert store.resolve("vggish", None) == store.resolve("vggish", "noise") == tmp_path / "weights.pth"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.errors import CheckpointError, UsageError
+from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.model.presets import preset
 from pipelines.reports.attention_report import AttentionReport
 from pipelines.reports.executed import build_model
@@ -106,8 +106,10 @@ def test_official_checkpoints(golden_dir: Path, name: str, token: bool | None) -
 
 def test_files_that_are_no_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "text.pth").write_text("hello")
-    for path in (tmp_path / "text.pth", tmp_path / "absent.pth", tmp_path):
-        with pytest.raises(CheckpointError, match=str(path)):
+    with pytest.raises(CheckpointError, match=str(tmp_path / "text.pth")):
+        report(FlopsOptions(file=tmp_path / "text.pth"))
+    for path in (tmp_path / "absent.pth", tmp_path):
+        with pytest.raises(InputError, match=str(path)):
             report(FlopsOptions(file=path))
 
 

@@ -209,7 +209,7 @@ def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
     train_on(clip_data(), tiny_recipe(epochs=1), RunFolder(tmp_path))
     with pytest.raises(UsageError, match="holds a run already"):
         train_on(clip_data(), tiny_recipe(epochs=1), RunFolder(tmp_path))
-    with pytest.raises(UsageError, match="nothing to resume"):
+    with pytest.raises(InputError, match="nothing to resume"):
         train_on(clip_data(), tiny_recipe(epochs=1), RunFolder(tmp_path / "other"), resume=True)
     (tmp_path / "state.pt").write_bytes(b"PK\x03\x04 half a file")
     with pytest.raises(CheckpointError, match=r"state\.pt is damaged"):

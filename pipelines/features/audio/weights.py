@@ -21,7 +21,9 @@ RANDOM_DEVIATION = 0.05
 def read_state(path: Path, what: str) -> dict[str, Tensor]:
     """Name to tensor of a .safetensors, .npz or PyTorch file. `what` names the weights in error messages."""
     if not path.is_file():
-        raise MissingDependencyError(f"the weights of {what} are not at {path}")
+        raise MissingDependencyError(
+            f"the weights of {what} are not at {path}: `cotrans weights list` shows where to get them"
+        )
     state = read_weight_file(path, _numpy_globals())
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor | np.ndarray) for v in state.values()):
         raise CheckpointError(f"{path} does not hold named tensors: it is not a weight file for {what}")

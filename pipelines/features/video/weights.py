@@ -23,7 +23,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     if isinstance(loaded, Mapping) and isinstance(loaded.get("state_dict"), Mapping):
         loaded = loaded["state_dict"]
     if not isinstance(loaded, Mapping) or not loaded:
-        raise CheckpointError(f"{path}: holds no state dict")
+        raise CheckpointError(f"{path}: holds no state dict: save it with torch.save(model.state_dict(), …)")
     strange = [str(key) for key, value in loaded.items() if not isinstance(value, Tensor)]
     if strange:
         raise CheckpointError(f"{path}: these entries are not tensors: {listed(strange)}")
