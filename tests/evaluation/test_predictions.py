@@ -99,7 +99,7 @@ def test_files_that_are_not_predictions(tmp_path: Path) -> None:
             read_predictions(path)
         assert "\n" not in str(caught.value)
 
-    refused(tmp_path / "absent.npz", "does not exist")
+    refused(tmp_path / "absent.npz", "there is no file")
     text = tmp_path / "text.npz"
     text.write_text("not an archive")
     refused(text, "not an .npz file of plain arrays")
