@@ -140,9 +140,7 @@ class WeightStore:
                 return self.path(given)
             if Path(given).suffix or len(Path(given).parts) > 1:
                 raise InputError(f"--weights: there is no file {given}")
-            raise UsageError(
-                f"--weights: '{given}' is neither a file nor a name that `cotrans weights list` shows"
-            )
+            raise UsageError(f"--weights: '{given}' is neither a file nor a name that `cotrans weights list` shows")
         default = self.default(extractor)
         return self.path(default.name) if default else None
 
