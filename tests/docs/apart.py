@@ -49,6 +49,10 @@ SHORTENED: dict[str, str] = {
     "cotrans train --dataset thumos14 --root THUMOS14/ --model oadtr-b2 --class-token 2 --validate-on test": (
         f"--epochs 1 {SMALL}"
     ),
+    "cotrans train --dataset thumos14 --root THUMOS14/ --validate-on test --model cooadtr-b1": f"--epochs 1 {SMALL}",
+    "cotrans train --recipe weights/recipes/digits-positions.toml --root DIGITS/ --model trans-b1 --seeds 5": (
+        "--epochs 1 --seeds 1"
+    ),
     "cotrans train --recipe weights/recipes/gtzan-table.toml --root GTZAN/ --model cotrans-b1 --seeds 5": (
         "--epochs 1 --seeds 1"
     ),
