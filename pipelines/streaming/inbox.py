@@ -25,7 +25,7 @@ class Inbox:
         on_dropped: OnDropped,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """capacity: rows of each slot that may wait. now: the clock that says how late rows are."""
+        """capacity: rows of each slot that may wait, if they are not to be dropped. now: the clock of `Row.complete`."""
         self._queues: list[deque[Row | Ended]] = [deque() for _ in range(slots)]
         self._open = [True] * slots
         self._capacity = capacity
@@ -37,12 +37,16 @@ class Inbox:
         self._drained = Condition(lock)  # sources wait for it
 
     def put(self, slot: int, item: Row | Ended) -> None:
-        """Add an item. A full queue makes the caller wait; rows that may be dropped make way for a new one instead."""
+        """Add an item. A full queue makes the caller wait; rows that may be dropped make way for it when they are late.
+
+        What may be dropped is bounded by its age, not by its number: a burst of fresh rows is not late.
+        """
         queue = self._queues[slot]
         with self._filled:
             if isinstance(item, Row) and item.longest_wait is not None:
-                if len(queue) >= self._capacity:
-                    item = self._skip(queue, _of_source(queue, item.source), item)
+                waiting = _of_source(queue, item.source)
+                if waiting and self._late(waiting[0]):
+                    item = self._skip(queue, waiting, item)
             else:
                 while len(queue) >= self._capacity and not self._stop.is_set():
                     self._drained.wait(PATIENCE)
@@ -68,7 +72,7 @@ class Inbox:
                 ready = [(slot, self._next(queue)) for slot, queue in enumerate(self._queues) if queue]
                 if ready:
                     # A source that was full refills its queue by the half: fewer threads take turns.
-                    if any(len(self._queues[slot]) == self._capacity // 2 for slot, _ in ready):
+                    if any(len(self._queues[slot]) <= self._capacity // 2 for slot, _ in ready):
                         self._drained.notify_all()
                     return ready
                 if not any(self._open):
@@ -79,13 +83,15 @@ class Inbox:
     def _next(self, queue: deque[Row | Ended]) -> Row | Ended:
         """Take the oldest item; skip to the newest row of its source when it has waited too long."""
         oldest = queue[0]
-        if isinstance(oldest, Row) and oldest.longest_wait is not None:
+        if isinstance(oldest, Row) and self._late(oldest):
             *late, newest = _of_source(queue, oldest.source)
-            if late and self._now() - oldest.complete > oldest.longest_wait:
-                newest = self._skip(queue, late, newest)
-                queue.popleft()
-                return newest
+            newest = self._skip(queue, late, newest)
+            queue.popleft()
+            return newest
         return queue.popleft()
+
+    def _late(self, row: Row) -> bool:
+        return row.longest_wait is not None and self._now() - row.complete > row.longest_wait
 
     def _skip(self, queue: deque[Row | Ended], dropped: list[Row], newest: Row) -> Row:
         """Drop rows in favour of a newer one of their source, which restarts the window if one of them would have."""

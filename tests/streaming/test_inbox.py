@@ -85,7 +85,7 @@ def test_a_slow_model_stays_near_the_present_for_hours(slower: float) -> None:
     assert len(model.given) + model.dropped == rows
     assert list(indexes) == sorted(set(indexes))
     assert indexes[-1] == rows - 1  # the newest row is never the one that is dropped
-    assert model.most_waiting <= CAPACITY
+    assert model.most_waiting <= LONGEST_WAIT / HOP + 1
     # What has waited for longer than it may gives way to the newest row, which came while the model was busy.
     assert max(latencies[:-1]) <= max(LONGEST_WAIT, HOP) + model.step + 1e-6
     assert latencies[-1] <= LONGEST_WAIT + 2 * model.step + 1e-6  # nothing newer came
@@ -95,6 +95,21 @@ def test_a_slow_model_stays_near_the_present_for_hours(slower: float) -> None:
         assert model.dropped == 0
     else:
         assert len(model.given) == pytest.approx(rows / slower, rel=0.01, abs=2)
+
+
+def test_a_burst_of_fresh_rows_is_not_late() -> None:
+    """A network source may deliver many rows at once; the model takes them all if it can do so in time."""
+    now = 0.0
+    inbox = Inbox(1, CAPACITY, threading.Event(), lambda *_: pytest.fail("nothing is dropped"), now=lambda: now)
+    for index in range(100):
+        inbox.put(0, row(index, 0.0))
+    taken = []
+    for _ in range(100):
+        now += LONGEST_WAIT / 101
+        [(_, item)] = inbox.take()
+        assert isinstance(item, Row)
+        taken.append(item.index)
+    assert taken == list(range(100))
 
 
 def test_a_skip_keeps_the_mark_of_a_new_window_and_other_sources() -> None:

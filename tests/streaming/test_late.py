@@ -43,7 +43,7 @@ def before_steps(model: StreamModel, wait: Callable[[int], None]) -> StreamModel
 def test_drop_skips_to_the_newest_row_and_counts(tmp_path: Path) -> None:
     """A model whose first step takes as long as all the media: what waits is bounded, and the newest rows are kept."""
     write_rows(tmp_path / "rows.npy", 120)
-    most = 1 + LIVE_ROWS  # in the model, and waiting for it
+    most = 1 + round(0.15 / HOP) + 1  # in the model, waiting for it for less than the longest lag, and the newest
     streams: list[Stream] = []
 
     def wait(step: int) -> None:
