@@ -83,24 +83,37 @@ def attend_band(
     queries, keys, values = (_time_first(rows, spare) for rows in (query, key, value))  # (time, B · h, w)
     queries = queries.view(groups, size, batch * heads, width).transpose(1, 2)
     keys, values = (rows.unfold(0, reach, size).transpose(2, 3) for rows in (keys, values))  # (groups, B · h, reach, w)
-    offset = torch.arange(reach, device=key.device) - torch.arange(size, device=key.device).unsqueeze(1)
-    hidden = ((offset < 0) | (offset > carried)).expand(1, 1, size, reach)
-    absent = _absent(seen)
-    if absent is not None:
-        absent = F.pad(absent, (0, groups * size)).unfold(1, reach, size).transpose(0, 1)  # (groups, B or 1, reach)
-        if batch > 1 and absent.shape[1] == batch:
-            absent = absent.repeat_interleave(heads, dim=1)
-        hidden = hidden | absent.unsqueeze(2)
+    lead = 0
     if class_key is not None and class_value is not None:
+        lead = 1
         keys, values = (
             torch.cat([_time_first(one, 0).transpose(0, 1).expand(groups, -1, 1, width), rows], dim=2)
             for one, rows in ((class_key, keys), (class_value, values))
         )
-        hidden = F.pad(hidden, (1, 0), value=False)
-    bias = torch.zeros(hidden.shape, dtype=query.dtype, device=query.device).masked_fill_(hidden, float("-inf"))
-    attended = F.scaled_dot_product_attention(queries, keys, values, bias, dropout_p=dropout, scale=1.0)
+    offset = torch.arange(reach, device=key.device) - torch.arange(size, device=key.device).unsqueeze(1)
+    outside = ((offset < 0) | (offset > carried)).expand(1, 1, size, reach)
+    absent = _absent(seen)
+    # Only the first groups reach back to before the chunk, where tokens may be absent.
+    early = 0 if absent is None else min(groups, -(-carried // size))
+    parts = []
+    if absent is not None and early:
+        absent = F.pad(absent, (0, groups * size)).unfold(1, reach, size)[:, :early].transpose(0, 1)
+        if absent.shape[1] > 1:
+            absent = absent.repeat_interleave(heads, dim=1)  # (early groups, B · h, reach)
+        hidden = outside | absent.unsqueeze(2)
+        parts.append(_attend_groups(queries[:early], keys[:early], values[:early], hidden, lead, dropout))
+    if early < groups:
+        parts.append(_attend_groups(queries[early:], keys[early:], values[early:], outside, lead, dropout))
+    attended = torch.cat(parts) if len(parts) > 1 else parts[0]  # (groups, B · h, size, w)
     rows = attended.transpose(1, 2).reshape(groups * size, batch, heads, width)[:length]
     return rows.permute(1, 2, 0, 3)
+
+
+def _attend_groups(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor, lead: int, dropout: float) -> Tensor:
+    """hidden: (groups or 1, B · h or 1, size, reach), true where a key is not seen; `lead` keys before them are."""
+    hidden = F.pad(hidden, (lead, 0), value=False)
+    bias = torch.zeros(hidden.shape, dtype=query.dtype, device=query.device).masked_fill_(hidden, float("-inf"))
+    return F.scaled_dot_product_attention(query, key, value, bias, dropout_p=dropout, scale=1.0)
 
 
 def group_sizes(length: int) -> tuple[int, int]:

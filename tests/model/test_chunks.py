@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pipelines.model import ContinualTransformer
+from pipelines.model.state import StreamState
 from tests.model.small import POSITIONAL, run_steps, small_model, stream
 
 DECODER = {"decoder_blocks": 1, "decoder_queries": 2, "decoder_heads": 2, "decoder_feed_forward": 8}
@@ -51,6 +52,36 @@ def test_any_partition(kind: str, cuts: list[int], batch: int) -> None:
     torch.testing.assert_close(torch.cat(outputs, dim=1), run_steps(model, tokens), rtol=1e-10, atol=1e-10)
     for mine, theirs in zip(chunked.tensors(), stepped.tensors(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["one block", "one block, class token", "one block, lag", "deep, class token"])
+@pytest.mark.parametrize("length", [5, 70])
+def test_streams_at_different_places(kind: str, length: int) -> None:
+    """Rows of one batch that have seen nothing, a part of a window, and more than one; one and several groups."""
+    model = small_model(torch.float64, **KINDS[kind])
+    tokens = stream(3, length, torch.float64)
+    before = stream(3, 30, torch.float64)
+    with torch.no_grad():
+        states = [model.initial_state(1) for _ in range(3)]
+        for row, seen in enumerate((0, 3, 30)):
+            _, states[row] = model.steps(before[row : row + 1, :seen], states[row])
+        expected = [
+            run_steps_from(model, tokens[row : row + 1], state)
+            for row, state in enumerate(map(StreamState.clone, states))
+        ]
+        logits, state = model.steps(tokens, StreamState.concat(states))
+    torch.testing.assert_close(logits, torch.cat([one for one, _ in expected]), rtol=1e-10, atol=1e-10)
+    joined = StreamState.concat([after for _, after in expected])
+    for mine, theirs in zip(state.tensors(), joined.tensors(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def run_steps_from(model: ContinualTransformer, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
+    outputs = []
+    for token in tokens.unbind(1):
+        logits, state = model.step(token, state)
+        outputs.append(logits)
+    return torch.stack(outputs, dim=1), state
 
 
 def test_gradients_of_a_decoder_through_steps() -> None:
