@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import ConfigurationError
+from pipelines.training.bands import BandLayout
 from pipelines.training.recipe import AugmentationOptions
 from pipelines.training.statistics import FeatureStatistics
 
 Rows = NDArray[np.float32]
 
-# Mel bands up to 4 kHz, which is where speech is: the scale of `logmel` is straight up to 1 kHz and logarithmic above.
-KNEE = 0.42  # share of the bands below 1 kHz
 CURVE_KNOTS = 6  # of the random frequency response: a microphone and a room, not single tones
 
 
@@ -22,24 +20,25 @@ def is_active(options: AugmentationOptions) -> bool:
 
 
 def augment(
-    rows: Rows, options: AugmentationOptions, statistics: FeatureStatistics, generator: np.random.Generator
+    rows: Rows,
+    options: AugmentationOptions,
+    layout: BandLayout,
+    statistics: FeatureStatistics,
+    generator: np.random.Generator,
 ) -> Rows:
     """(T, width) to (T, width), a copy. Masked features get their mean, which says nothing."""
     rows = rows.copy()
     length, width = rows.shape
-    bands = options.bands or width
-    if width % bands:
-        raise ConfigurationError(
-            f"augmentation.bands is {bands}, but rows of {width} features are not made of frames of {bands} bands"
-        )
+    bands = layout.bands
     # Rows that stack several frames have each band several times: what happens to it must happen in all of them.
     frames = rows.reshape(length, width // bands, bands)
     mean = statistics.mean.reshape(-1, bands)
     if options.warp:
-        frames[:] = warped(frames, 1.0 + float(generator.uniform(-options.warp, options.warp)))
+        frames[:] = warped(frames, 1.0 + float(generator.uniform(-options.warp, options.warp)), layout)
     if options.equalizer:
         curve = response(bands, options.equalizer, generator)
-        frames += curve * statistics.deviation.reshape(-1, bands)
+        raised = curve * statistics.deviation.reshape(-1, bands)
+        frames += raised if layout.levels is None else raised * np.array(layout.levels, np.float32)[:, None]
     if options.gain:
         # A louder recording shifts logarithmic features together; features move in units of their own deviation.
         rows += np.float32(generator.normal(0.0, options.gain)) * statistics.deviation
@@ -57,18 +56,19 @@ def augment(
     return rows
 
 
-def warped(frames: Rows, factor: float) -> Rows:
+def warped(frames: Rows, factor: float, layout: BandLayout) -> Rows:
     """(…, bands) as of a voice whose frequencies are all `factor` times as high: a shorter vocal tract, or a longer.
 
-    Bands come from between the old ones, straight; beyond the last band stands the last band.
+    Bands come from between the old ones, straight; beyond the last band stands the last band, before the first the
+    first.
     """
     bands = frames.shape[-1]
-    knee = KNEE * bands
-    places = np.arange(bands, dtype=np.float64)
+    knee = layout.knee * bands + layout.below
+    places = np.arange(layout.below, layout.below + bands, dtype=np.float64)  # counted from 0 Hz
     # A mel scale that is straight up to the knee f₁ and goes on as f₁ (1 + ln(f / f₁)).
     frequencies = np.where(places <= knee, places, knee * np.exp(places / knee - 1)) / factor
     source = np.where(frequencies <= knee, frequencies, knee * (1 + np.log(np.maximum(frequencies, knee) / knee)))
-    source = np.minimum(source, bands - 1)
+    source = np.clip(source - layout.below, 0, bands - 1)
     low = np.floor(source).astype(np.int64)
     part = (source - low).astype(np.float32)
     return np.asarray((1 - part) * frames[..., low] + part * frames[..., np.minimum(low + 1, bands - 1)])

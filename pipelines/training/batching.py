@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pipelines.errors import InputError
 from pipelines.training.augment import augment, is_active, mixing_share, resampling_places
+from pipelines.training.bands import BandLayout, band_layout
 from pipelines.training.recipe import AugmentationOptions
 from pipelines.training.recordings import Recording
 from pipelines.training.sampling import SAMPLE_STREAM, Sample
@@ -56,6 +57,7 @@ class BatchLoader:
     background: int | None = None
     background_weight: float = 1.0
     seed: int = 0
+    layout: BandLayout | None = None  # of the bands in a row; None: nobody knows how the features were made
 
     def load(self, samples: Sequence[Sample], epoch: int, step: int, indices: Sequence[int] | None = None) -> Batch:
         """Some samples of a global batch: those at `indices`, or all. At least one."""
@@ -91,7 +93,9 @@ class BatchLoader:
             one = _mixed(one, self._plain(samples[other], start, generator), mixing_share(options, generator))
         if is_active(options) and self.statistics is not None:
             statistics = _unit(self.statistics) if self.standardize else self.statistics
-            one = _LoadedSample(augment(one.rows, options, statistics, generator), one.targets, one.weight, start)
+            layout = self.layout or band_layout(options, None, one.rows.shape[1])
+            rows = augment(one.rows, options, layout, statistics, generator)
+            one = _LoadedSample(rows, one.targets, one.weight, start)
         return one
 
     def _plain(self, sample: Sample, start: int, generator: np.random.Generator) -> _LoadedSample:

@@ -52,6 +52,11 @@ def stream_options(options: FeatureOptions, device: str = "auto") -> StreamOptio
     )
 
 
+def feature_spec(options: FeatureOptions) -> FeatureSpec:
+    """What the extractors of a recipe give."""
+    return StreamFactory(stream_options(options)).prototype().spec
+
+
 def cached_features(
     items: Sequence[Item],
     options: FeatureOptions,

@@ -110,7 +110,7 @@ class AugmentationOptions:
 
     time_masks: int = 0  # stretches of time set to the mean of the features
     time_mask: int = 0  # longest of them, in rows
-    bands: int = 0  # of one frame, where a row stacks several (n_mels of logmel); 0: a row is one frame
+    bands: int = 0  # of one frame, where a row stacks several (n_mels of logmel); 0: masks take a row for one frame
     feature_masks: int = 0  # bands of neighbouring features set to the mean, in all frames of a row
     feature_mask: int = 0  # widest of them, in features
     feature_dropout: float = 0.0  # share of single features that are set to the mean for a whole sample

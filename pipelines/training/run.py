@@ -15,11 +15,12 @@ from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
 from pipelines.training.artifacts import RunFolder, describe_environment
 from pipelines.training.augment import is_active
+from pipelines.training.bands import band_layout, is_along_bands
 from pipelines.training.batching import BatchLoader
 from pipelines.training.data import TrainingData, open_data, open_media
 from pipelines.training.distributed import Processes, processes
 from pipelines.training.events import Observer, Remark, nobody
-from pipelines.training.feature_cache import OnItem
+from pipelines.training.feature_cache import OnItem, feature_spec
 from pipelines.training.finetune_extractor import finetune_extractor
 from pipelines.training.initial_model import check_initial_features, make_model, model_config
 from pipelines.training.loop import Problem, Trainer
@@ -71,6 +72,9 @@ def train(
     """
     if recipe.model.init is not None:
         read_header(find_model(recipe.model.init))  # what is wrong is told now, not after features have been extracted
+    if recipe.features.names is not None and is_along_bands(recipe.augmentation):
+        spec = feature_spec(recipe.features)
+        band_layout(recipe.augmentation, spec, spec.width)
     with processes(choose_device(device)) as group:
         observer = observer if group.main else nobody
         if recipe.features.finetune:
@@ -160,6 +164,7 @@ def make_problem(
         background=dataset.background,
         background_weight=options.background_weight,
         seed=options.seed,
+        layout=band_layout(recipe.augmentation, data.spec, data.width),
     )
     metric = _metric(options.metric, data, plan.mode)
     describe = {

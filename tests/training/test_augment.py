@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from pipelines.errors import ConfigurationError
+from pipelines.features.spec import FeatureSpec
 from pipelines.model.transformer import ContinualTransformer
+from pipelines.training.artifacts import RunFolder
 from pipelines.training.augment import augment, warped
+from pipelines.training.bands import BandLayout, band_layout
 from pipelines.training.batching import BatchLoader
-from pipelines.training.recipe import AugmentationOptions, ScheduleOptions
+from pipelines.training.feature_cache import feature_spec
+from pipelines.training.recipe import AugmentationOptions, DataOptions, FeatureOptions, ScheduleOptions
+from pipelines.training.run import train, train_on
 from pipelines.training.sampling import Sample
 from pipelines.training.schedules import LearningRate
 from pipelines.training.statistics import FeatureStatistics, feature_statistics, folded, unfolded
-from tests.training.training_problems import WIDTH, stream, stream_data, tiny_config
+from tests.training.training_problems import BANDS, WIDTH, stream, stream_data, tiny_config, tiny_recipe
 
 STATISTICS = FeatureStatistics(np.full(WIDTH, 7.0, np.float32), np.arange(1, WIDTH + 1, dtype=np.float32))
 
@@ -25,14 +31,18 @@ def generator() -> np.random.Generator:
     return np.random.default_rng(3)
 
 
+def augmented(rows: np.ndarray, options: AugmentationOptions, spec: FeatureSpec | None = None) -> np.ndarray:
+    return augment(rows, options, band_layout(options, spec, rows.shape[1]), STATISTICS, generator())
+
+
 def test_masks_set_stretches_to_the_mean() -> None:
     rows = stream("a", 40, 0).rows
-    masked = augment(rows, AugmentationOptions(time_masks=1, time_mask=10), STATISTICS, generator())
+    masked = augmented(rows, AugmentationOptions(time_masks=1, time_mask=10))
     changed = np.flatnonzero((masked != rows).any(axis=1))
     assert 0 < len(changed) <= 10
     assert np.ptp(changed) == len(changed) - 1
     assert (masked[changed] == 7.0).all()
-    masked = augment(rows, AugmentationOptions(feature_masks=1, feature_mask=4), STATISTICS, generator())
+    masked = augmented(rows, AugmentationOptions(feature_masks=1, feature_mask=4))
     changed = np.flatnonzero((masked != rows).any(axis=0))
     assert 0 < len(changed) <= 4
     assert (masked[:, changed] == 7.0).all()
@@ -41,43 +51,101 @@ def test_masks_set_stretches_to_the_mean() -> None:
 
 def test_noise_and_gain_are_in_units_of_the_deviation() -> None:
     rows = np.zeros((4000, WIDTH), np.float32)
-    noisy = augment(rows, AugmentationOptions(noise=0.5), STATISTICS, generator())
+    noisy = augmented(rows, AugmentationOptions(noise=0.5))
     np.testing.assert_allclose(noisy.std(axis=0), 0.5 * STATISTICS.deviation, rtol=0.05)
-    louder = augment(rows, AugmentationOptions(gain=0.5), STATISTICS, generator())
+    louder = augmented(rows, AugmentationOptions(gain=0.5))
     np.testing.assert_allclose(louder / STATISTICS.deviation, louder[0, 0], rtol=1e-6)
 
 
 def test_a_mask_covers_a_band_in_all_stacked_frames() -> None:
     rows = stream("a", 40, 0).rows  # six features: two frames of three bands
-    masked = augment(rows, AugmentationOptions(bands=3, feature_masks=1, feature_mask=2), STATISTICS, generator())
+    masked = augmented(rows, AugmentationOptions(bands=3, feature_masks=1, feature_mask=2))
     first, second = (masked != rows).any(axis=0).reshape(2, 3)
     assert first.any() and not first.all()
     np.testing.assert_array_equal(first, second)
-    with pytest.raises(ConfigurationError, match="rows of 6 features are not made of frames of 4 bands"):
-        augment(rows, AugmentationOptions(bands=4, warp=0.1), STATISTICS, generator())
 
 
-def test_warping_moves_mel_bands_as_higher_frequencies_would() -> None:
+@pytest.mark.parametrize(
+    ("bands", "lowest", "highest"), [(40, 0.0, 4000.0), (64, 40.0, 8000.0), (64, 300.0, 7000.0), (80, 40.0, 16000.0)]
+)
+def test_warping_moves_mel_bands_as_higher_frequencies_would(bands: int, lowest: float, highest: float) -> None:
     librosa = pytest.importorskip("librosa")
-    hertz = librosa.mel_frequencies(n_mels=42, fmin=0.0, fmax=4000.0)[1:-1]
-    tones = np.array([300.0, 700.0, 1500.0, 2500.0])
+    hertz = librosa.mel_frequencies(n_mels=bands + 2, fmin=lowest, fmax=highest)[1:-1]
+    tones = np.array([700.0, 1500.0, 2500.0, 0.7 * highest])
+    options = {"sample_rate": 32000, "n_mels": bands, "lowest": lowest, "highest": highest}
+    spec = feature_spec(FeatureOptions(names="logmel", hop=0.1, options=options))
+    layout = band_layout(AugmentationOptions(warp=0.15), spec, spec.width)
+    assert layout.bands == bands and layout.levels == (True, False, True)  # mean, std, max
 
-    def bands(factor: float) -> np.ndarray:
+    def frames(factor: float) -> np.ndarray:
         return np.exp(-((hertz[None] / (factor * tones[:, None]) - 1) ** 2) / 0.02).astype(np.float32)
 
     for factor in (0.85, 1.15):
-        moved = warped(bands(1.0), factor).argmax(axis=1)
-        assert np.abs(moved - bands(factor).argmax(axis=1)).max() <= 1
-        assert (moved[1:] != bands(1.0).argmax(axis=1)[1:]).all()  # 300 Hz moves by less than a band
-    np.testing.assert_array_equal(warped(bands(1.0), 1.0), bands(1.0))
+        moved = warped(frames(1.0), factor, layout).argmax(axis=1)
+        assert np.abs(moved - frames(factor).argmax(axis=1)).max() <= 1
+        assert (moved[1:] != frames(1.0).argmax(axis=1)[1:]).all()
+    np.testing.assert_allclose(warped(frames(1.0), 1.0, layout), frames(1.0), atol=1e-5)
+
+
+def test_the_bands_of_spoken_digits_are_where_they_were_when_it_was_trained() -> None:
+    options = {"sample_rate": 8000, "n_mels": 24, "window": 0.3, "frames": 6, "level": "relative"}
+    spec = feature_spec(FeatureOptions(names="logmel", hop=0.05, options=options))
+    assert band_layout(AugmentationOptions(bands=24, warp=0.12), spec, 144) == BandLayout(24, knee=0.42, below=0)
+
+
+def test_bands_of_default_rows_stay_with_their_statistic() -> None:
+    """Rows of mean, std and max of each band: nothing moves from one to the next, and an echo has no deviation."""
+    spec = feature_spec(FeatureOptions(names="logmel", hop=0.1, options={"n_mels": 8}))
+    rows = np.tile(np.repeat(np.array([1.0, 2.0, 3.0], np.float32), 8), (5, 1))
+    unit = FeatureStatistics(np.zeros(24, np.float32), np.ones(24, np.float32))
+    warp, equalizer = AugmentationOptions(warp=0.3), AugmentationOptions(equalizer=0.5)
+    moved = augment(rows, warp, band_layout(warp, spec, 24), unit, generator())
+    np.testing.assert_allclose(moved, rows, atol=1e-6)
+    raised = augment(rows, equalizer, band_layout(equalizer, spec, 24), unit, generator()) - rows
+    assert np.abs(raised[0, :8]).max() > 0.05 and (raised[0, 8:16] == 0).all()
+    np.testing.assert_allclose(raised[0, :8], raised[0, 16:], atol=1e-6)
+
+
+def test_what_the_features_do_not_allow_is_told_before_they_are_extracted(tmp_path: Path) -> None:
+    def error(names: str, augmentation: AugmentationOptions) -> str:
+        recipe = replace(
+            tiny_recipe(),
+            augmentation=augmentation,
+            data=DataOptions("folder", root=str(tmp_path / "none")),  # would be the next error
+            features=FeatureOptions(names=names, hop=0.25),
+        )
+        with pytest.raises(ConfigurationError) as caught:
+            train(recipe, tmp_path / "run")
+        return str(caught.value)
+
+    assert error("musicnn", AugmentationOptions(warp=0.1)) == (
+        "augmentation.warp is for rows of mel bands, and these are features of musicnn: set it to 0, or use --features "
+        "logmel"
+    )
+    assert "augmentation.equalizer is for rows of mel bands" in error(
+        "musicnn+logmel", AugmentationOptions(equalizer=1)
+    )
+    assert error("logmel", AugmentationOptions(bands=24, feature_masks=1, feature_mask=2)) == (
+        "augmentation.bands is 24, but these features are logmel with 64 bands: leave it out, or make it 64"
+    )
+    assert error("musicnn", AugmentationOptions(bands=60, feature_masks=1, feature_mask=2)).endswith(
+        "frames of 60 bands: choose one of 2, 4, 8, 16, 32, 64, 128, 256"
+    )
+    for options, words in (
+        (AugmentationOptions(bands=4), "rows of 6 features are not made of frames of 4 bands: choose one of 2, 3, 6"),
+        (AugmentationOptions(bands=3, warp=0.1), "warp needs to know the frequencies"),
+        (AugmentationOptions(equalizer=0.1), "set augmentation.bands to the bands of a frame"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            train_on(stream_data(), replace(tiny_recipe(), augmentation=options), RunFolder(tmp_path / "run"))
 
 
 def test_a_warp_and_a_response_are_the_same_in_all_rows_and_frames() -> None:
     frame = np.array([0.0, 1.0, 5.0], np.float32)
     rows = np.tile(frame, (40, 2))
-    moved = augment(rows, AugmentationOptions(bands=3, warp=0.3), STATISTICS, generator())
+    moved = augmented(rows, AugmentationOptions(bands=3, warp=0.3), BANDS)
     assert (moved == moved[0]).all() and (moved[0, :3] == moved[0, 3:]).all() and (moved[0, :3] != frame).any()
-    raised = augment(rows, AugmentationOptions(bands=3, equalizer=0.5), STATISTICS, generator()) - rows
+    raised = augmented(rows, AugmentationOptions(bands=3, equalizer=0.5), BANDS) - rows
     curve = raised / STATISTICS.deviation
     np.testing.assert_allclose(curve, np.tile(curve[0, :3], (40, 2)), atol=1e-5)
     assert np.abs(curve[0, :3]).max() > 0.05

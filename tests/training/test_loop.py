@@ -22,7 +22,7 @@ from pipelines.training.events import EpochDone, Event, StepDone
 from pipelines.training.loop import TrainingInterrupted
 from pipelines.training.recipe import AugmentationOptions, Recipe, ScheduleOptions
 from pipelines.training.run import RunResult, train_on
-from tests.training.training_problems import clip_data, stream_data, tiny_recipe, with_model
+from tests.training.training_problems import BANDS, clip_data, stream_data, tiny_recipe, with_model
 
 AUGMENTED = AugmentationOptions(
     time_masks=1, time_mask=3, noise=0.1, mixup=0.4, gain=0.2, speed=0.1, bands=3, warp=0.2, equalizer=0.2
@@ -101,7 +101,7 @@ def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(
         augmentation=AUGMENTED,
         schedule=ScheduleOptions(name="plateau", patience=0, factor=0.5, warm_up=0.5),
     )
-    data = stream_data()
+    data = replace(stream_data(), spec=BANDS)
     train_on(data, recipe, RunFolder(tmp_path / "whole"))
     with pytest.raises(TrainingInterrupted, match="stopped in epoch"):
         train_on(data, recipe, RunFolder(tmp_path / "parts"), observer=InterruptAfter(steps))
@@ -286,19 +286,21 @@ def test_two_gloo_processes_give_the_result_of_one(tmp_path: Path) -> None:
         "import sys, torch\n"
         "from pathlib import Path\n"
         "from tests.training.test_loop import distributed_recipe\n"
-        "from tests.training.training_problems import clip_data\n"
+        "from dataclasses import replace\n"
+        "from tests.training.training_problems import BANDS, clip_data\n"
         "from pipelines.training.artifacts import RunFolder\n"
         "from pipelines.training.distributed import processes\n"
         "from pipelines.training.run import train_on\n"
         "torch.set_num_threads(1)\n"
         "with processes(torch.device('cpu')) as group:\n"
         "    assert group.size == 2\n"
-        f"    train_on(clip_data(25), distributed_recipe(), RunFolder(Path({str(tmp_path / 'two')!r})), group=group)\n"
+        "    data = replace(clip_data(25), spec=BANDS)\n"
+        f"    train_on(data, distributed_recipe(), RunFolder(Path({str(tmp_path / 'two')!r})), group=group)\n"
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0", "--standalone"]
     ended = subprocess.run([*command, script], capture_output=True, text=True, env=_environment(), check=False)
     assert ended.returncode == 0, ended.stderr[-3000:]
-    train_on(clip_data(25), distributed_recipe(), RunFolder(tmp_path / "one"))
+    train_on(replace(clip_data(25), spec=BANDS), distributed_recipe(), RunFolder(tmp_path / "one"))
     one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
     for name, value in one.items():
         torch.testing.assert_close(value, two[name], rtol=1e-4, atol=1e-5, msg=name)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
+from pipelines.features.spec import ExtractorSpec, FeatureSpec
 from pipelines.model.config import ModelConfig
 from pipelines.training.data import TrainingData
 from pipelines.training.recipe import (
@@ -21,6 +22,10 @@ from pipelines.training.recipe import (
 from pipelines.training.recordings import Recording
 
 WIDTH, CLASSES, WINDOW = 6, 4, 8
+# What rows of that width may be: two pieces of time of three mel bands.
+BANDS = FeatureSpec(
+    (ExtractorSpec("logmel", "audio", WIDTH, 0.1, {"n_mels": 3, "frames": 2, "lowest": 40.0, "highest": 4000.0}),), 0.1
+)
 
 
 def tiny_config(**changes: Any) -> ModelConfig:
