@@ -40,8 +40,8 @@ def stable_fractions(
     """A split for every (name, class): each name is drawn on its own, so that new files do not move old ones.
 
     Small datasets have something to train on in every class, and something to validate on: a class of which none was
-    drawn for training keeps the last of its validation names in training, and one with at least two names in training
-    and none in validation gives the first of them.
+    drawn for training keeps the last of its validation names in training (of its test names, where all were drawn for
+    test), and one with at least two names in training and none in validation gives the first of them.
     """
     check_fractions(validation, test)
     chosen: dict[str, str] = {}
@@ -54,8 +54,8 @@ def stable_fractions(
         by_split: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
         for name in ranked(set(names), seed):
             by_split[chosen[name]].append(name)
-        if not by_split["train"] and by_split["validation"]:
-            chosen[by_split["validation"][-1]] = "train"
+        if not by_split["train"]:
+            chosen[(by_split["validation"] or by_split["test"])[-1]] = "train"
         elif validation > 0 and len(by_split["train"]) > 1 and not by_split["validation"]:
             chosen[by_split["train"][0]] = "validation"
     return chosen
