@@ -9,6 +9,7 @@ from cotrans_cli.options import option
 
 DATA = "Data"  # the panel of the help page
 
+# `tests/cli/test_dataset_options.py`: every option of every dataset is a flag of all three commands.
 Name = Annotated[str, option("--dataset", panel=DATA, help="gtzan, thumos14, tvseries, folder or digits.")]
 Root = Annotated[Path | None, option("--root", panel=DATA, help="The dataset's folder (default: COTRANS_DATA).")]
 Split = Annotated[
@@ -28,7 +29,8 @@ Fold = Annotated[
 ]
 TestFold = Annotated[str | None, option("--test-fold", panel=DATA, help="The group or speaker to keep for test.")]
 More = Annotated[
-    list[str] | None, option("--data", panel=DATA, metavar="KEY=VALUE", help="Any other option of the dataset.")
+    list[str] | None,
+    option("--data", panel=DATA, metavar="KEY=VALUE", help="The same as a recipe writes it: split_seed=3."),
 ]
 FeatureDir = Annotated[
     Path | None, option("--feature-dir", panel=DATA, help="Folder of feature files that exist already, in any layout.")
@@ -57,8 +59,10 @@ Seconds = Annotated[float | None, option("--seconds", panel=DATA, help="digits: 
 Passes = Annotated[
     int | None, option("--passes", panel=DATA, help="digits: how often each training recording is used.", least=1)
 ]
-
-
-def words(text: str | None) -> tuple[str, ...] | None:
-    """A list from a comma-separated option."""
-    return None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+Pitch = Annotated[
+    float | None,
+    option("--pitch", panel=DATA, help="digits: share that voices of training streams vary by.", least=0),
+]
+OneVoice = Annotated[
+    bool, option("--one-voice", panel=DATA, help="digits: every training stream holds one voice alone.")
+]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from cotrans_cli.commands import convert, data, demo, evaluate, extract, flops, info, models, stream, train, weights
 from cotrans_cli.console import note, print_line
-from cotrans_cli.help_text import tidy
+from cotrans_cli.help_text import examples, tidy
+from cotrans_cli.usage_message import usage_message
 from pipelines import __version__
 from pipelines.errors import CotransError, InputError
+from pipelines.files import WriteError, unwritable
 from pipelines.settings import load_settings
-from pipelines.wording import nearest
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
@@ -56,8 +58,8 @@ app.command("flops", epilog=flops.EXAMPLES)(flops.flops)
 app.command("info", epilog=info.EXAMPLES)(info.info)
 app.command("models", epilog=models.EXAMPLES)(models.models)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
-app.add_typer(data.app, name="data")
-app.add_typer(weights.app, name="weights")
+app.add_typer(data.app, name="data", epilog=examples(data.EXAMPLES))
+app.add_typer(weights.app, name="weights", epilog=examples(weights.EXAMPLES))
 tidy(app)
 
 # Click's base class for wrong options and arguments; typer ships its own copy of click or uses the package,
@@ -79,12 +81,12 @@ def run(arguments: list[str]) -> int:
     except CotransError as error:
         return _fail(str(error), error.exit_code)
     except _ClickUsageError as error:
-        message = error.format_message().replace("\n", " ")
-        if not message.strip():  # no arguments at all: the help has been printed
+        message = usage_message(error.format_message(), _command_names())
+        if not message:  # no arguments at all: the help has been printed
             return 2
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "cotrans"
-        return _fail(f"{message}{_suggestion(message)} (see '{command} --help')", 2)
+        return _fail(f"{message} (see '{command} --help')", 2)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -94,7 +96,9 @@ def run(arguments: list[str]) -> int:
             return _reader_left()
         raise
     except OSError as error:
-        # A folder that cannot be written, a disk that is full: the system's own words say it best.
+        if isinstance(error, WriteError):
+            return _fail(unwritable(Path(error.filename), error), InputError.exit_code)
+        # The system's own words say it best.
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}", InputError.exit_code)
     except Exception as error:
@@ -102,6 +106,11 @@ def run(arguments: list[str]) -> int:
             raise
         return _fail(f"{type(error).__name__}: {error} (a bug: --debug shows where)".replace("\n", " "), 1)
     return result if isinstance(result, int) else 0
+
+
+def _command_names() -> list[str]:
+    commands = [command.name or "" for command in app.registered_commands]
+    return commands + [group.name or "" for group in app.registered_groups]
 
 
 def _defaults() -> dict[str, dict[str, Any]]:
@@ -131,14 +140,3 @@ def _fail(message: str, exit_code: int) -> int:
         traceback.print_exc()
     note(f"cotrans: error: {message}")
     return exit_code
-
-
-def _suggestion(message: str) -> str:
-    """The nearest command name when click says that a command does not exist."""
-    if "No such command" not in message or "Did you mean" in message:
-        return ""
-    wanted = message.split("'")[1]
-    names = [command.name or "" for command in app.registered_commands]
-    names += [group.name or "" for group in app.registered_groups]
-    found = nearest(wanted, names)
-    return f" Did you mean '{found}'?" if found else ""

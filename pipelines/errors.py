@@ -5,8 +5,8 @@ same for every command (`tests/cli/test_exit_codes.py`):
 
 - what was typed is wrong whatever the files hold, UsageError: an unknown name (of a model, preset, dataset, extractor,
   split, mode, key), a number out of range, options that contradict each other or are missing;
-- a file or folder is not there, cannot be read, or does not hold what it should, InputError: media, features, datasets,
-  tables, and model files that are not there at all;
+- a file or folder is not there, cannot be read or written, or does not hold what it should, InputError: media,
+  features, datasets, tables, model files that are not there at all, and every output;
 - every value is possible, but together they cannot work, ConfigurationError: heads that do not divide the width,
   features that are not the model's, classes that are not the dataset's; and mistakes in recipes and config.toml;
 - a model file or snapshot that is there and cannot be used, or a proof that failed, CheckpointError;

@@ -5,14 +5,29 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from pipelines.errors import UsageError
 
 # No space, no quota, file too large: whatever the system calls a disk that takes no more.
 FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 BLOCK = 1 << 20  # bytes read at a time
+
+
+class WriteError(OSError):
+    """A file or folder that cannot be written; `filename` is the one that was asked for, not a temporary one."""
+
+
+def unwritable(path: Path, error: OSError, otherwise: str = "choose another folder") -> str:
+    """One line about an output that the system refuses, with what to do. It is for an InputError, everywhere."""
+    if error.errno in FULL_DISK:
+        return f"the disk is full: cannot write to {path}; make room, or {otherwise}"
+    return f"cannot write to {path} ({error.strerror or error}): {otherwise}"
 
 
 def file_sha256(path: Path) -> str:
@@ -30,27 +45,78 @@ def atomic_write(path: Path, *, locked: bool = False) -> Iterator[Path]:
 
     When the block fails, the temporary file is removed and whatever stood at `path` before is untouched. A caller
     that holds a lock for `path` says so: then the temporary name is always the same, and what a killed run has left
-    behind is written over.
+    behind is written over. A device or a pipe, such as /dev/null, is written to and never replaced.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if locked:
-        temporary = path.with_name(f".{path.name}.part")
-        temporary.write_bytes(b"")
-    else:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
-        temporary = Path(name)
+    if _is_device(path):
+        with tempfile.TemporaryDirectory(prefix="cotrans-") as folder:
+            temporary = Path(folder) / path.name
+            temporary.touch()
+            yield temporary
+            with temporary.open("rb") as whole, path.open("wb") as device:
+                shutil.copyfileobj(whole, device)
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if locked:
+            temporary = path.with_name(f".{path.name}.part")
+            temporary.write_bytes(b"")
+        else:
+            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+            os.close(handle)
+            temporary = Path(name)
+    except OSError as error:
+        raise WriteError(error.errno, error.strerror, str(path)) from error
     try:
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        # mkstemp makes files private; give the result the mode that open() would have given.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
+        use_common_mode(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path is no place for a file: /dev/null, a named pipe, or a link of the system such as /dev/stdout."""
+    if path.is_symlink() and path.absolute().is_relative_to("/dev"):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def use_common_mode(path: Path) -> None:
+    """Give a file that mkstemp made, which is private, the mode that open() would have given."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod(0o666 & ~umask)
+
+
+def refuse_overwriting(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Path]) -> None:
+    """Refuse outputs that would overwrite an input or one another: links and spellings of a path do not hide it.
+
+    outputs: what asks for the file ("--out"), and its path. To be called before anything is written.
+    """
+    read = {identity: path for path in inputs if (identity := _identity(path)) is not None}
+    written: dict[object, str] = {}
+    for option, path in outputs:
+        identity = _identity(path)
+        if identity is None:
+            continue
+        if identity in read:
+            same = "" if path == read[identity] else f", which is {read[identity]}"
+            raise UsageError(f"{option} would overwrite {path}{same}: that is an input; choose another name")
+        if identity in written:
+            raise UsageError(f"{written[identity]} and {option} would both be written to {path}: choose other names")
+        written[identity] = option
+
+
+def _identity(path: Path) -> object:
+    """The same for all names of a file, through links; None for what holds nothing, such as /dev/null."""
+    real = Path(os.path.realpath(path))  # new/../a.wav is a.wav, even before there is a folder `new`
+    try:
+        status = real.stat()
+    except OSError:  # it is not there yet
+        return real
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -51,6 +51,9 @@ def inspect(
     multi_label: options.MultiLabel = False,
     seconds: options.Seconds = None,
     passes: options.Passes = None,
+    pitch: options.Pitch = None,
+    one_voice: options.OneVoice = False,
+    data: options.More = None,
     decode: Annotated[
         bool, typer.Option("--decode", help="Read all media and features, to find damage that the headers do not show.")
     ] = False,
@@ -58,27 +61,30 @@ def inspect(
 ) -> None:
     """Print what is in a dataset: clips, classes, hours, frames per class, splits and problems."""
     from pipelines.datasets import open_dataset
+    from pipelines.training.recipe_file import parse_table
 
-    opened = open_dataset(
-        dataset,
-        root,
-        split=split,
-        validation=validation,
-        test=test,
-        split_seed=split_seed,
-        group=group,
-        fold=fold,
-        test_fold=test_fold,
-        feature_dir=feature_dir,
-        feature_set=feature_set,
-        parts=options.words(parts),
-        hop=hop,
-        annotations=annotations,
-        classes=options.words(classes),
-        multi_label=multi_label or None,
-        seconds=seconds,
-        passes=passes,
-    )
+    chosen = {
+        "split": split,
+        "validation": validation,
+        "test": test,
+        "split_seed": split_seed,
+        "group": group,
+        "fold": fold,
+        "test_fold": test_fold,
+        "feature_dir": feature_dir,
+        "feature_set": feature_set,
+        "parts": parts,
+        "hop": hop,
+        "annotations": annotations,
+        "classes": classes,
+        "multi_label": multi_label or None,
+        "seconds": seconds,
+        "passes": passes,
+        "pitch": pitch,
+        "one_voice": one_voice or None,
+    }
+    more = {key.removeprefix("data."): value for key, value in parse_table("data", data or [], "--data").items()}
+    opened = open_dataset(dataset, root, **(chosen | more))
     report = _described(opened, decode)
     if json:
         print_json(report.to_dict())

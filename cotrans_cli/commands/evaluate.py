@@ -67,7 +67,17 @@ def evaluate(
     ] = None,
     split_seed: dataset_options.SplitSeed = None,
     validation: dataset_options.Validation = None,
+    test: dataset_options.Test = None,
+    group: dataset_options.Group = None,
     fold: dataset_options.Fold = None,
+    test_fold: dataset_options.TestFold = None,
+    annotations: dataset_options.Annotations = None,
+    classes: dataset_options.Classes = None,
+    multi_label: dataset_options.MultiLabel = False,
+    seconds: dataset_options.Seconds = None,
+    passes: dataset_options.Passes = None,
+    pitch: dataset_options.Pitch = None,
+    one_voice: dataset_options.OneVoice = False,
     data: dataset_options.More = None,
     feature_dir: dataset_options.FeatureDir = None,
     feature_set: dataset_options.FeatureSet = None,
@@ -127,7 +137,9 @@ def evaluate(
         int, option("--workers", panel=MODEL, help="Threads that read features ahead; 0: read in between.", least=0)
     ] = 1,
     device: Annotated[str, option("--device", panel=MODEL, help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, option("--threads", panel=MODEL, help="Of the processor.", least=1)] = None,
+    threads: Annotated[
+        int | None, option("--threads", panel=MODEL, help="Of the processor that PyTorch uses (default: all).", least=1)
+    ] = None,
     protocol: Annotated[
         str | None,
         option(
@@ -219,6 +231,7 @@ def evaluate(
         raise UsageError("--plot-kind says what to draw: add --plot FILE")
     if save is not None:
         check_save_path(save)
+    _keep_inputs(plot, save, [] if predictions is None else [predictions])
     output = "json" if json else "csv" if csv else "markdown" if markdown else "table"
     options = ComparisonOptions(
         modes=parse_modes(mode.value),
@@ -246,7 +259,17 @@ def evaluate(
             "split": split,
             "split_seed": split_seed,
             "validation": validation,
+            "test": test,
+            "group": group,
             "fold": fold,
+            "test_fold": test_fold,
+            "annotations": None if annotations is None else str(annotations),
+            "classes": classes,
+            "multi_label": multi_label or None,
+            "seconds": seconds,
+            "passes": passes,
+            "pitch": pitch,
+            "one_voice": one_voice or None,
             "feature_set": feature_set,
             "parts": parts,
         },
@@ -278,6 +301,7 @@ def _compare(
     from pipelines.evaluation.contenders import find_contenders
 
     contenders = find_contenders(checkpoints, request.dataset)
+    _keep_inputs(plot, save, [file for contender in contenders for file in contender.files])
     with evaluation_progress(quiet) as progress:
         comparison = compare_models(contenders, request, options, progress.on_rows, progress.on_item)
     print_comparison(comparison, output, quiet)
@@ -306,6 +330,13 @@ def _score_file(
     if plot is not None:
         write_confusion(plot, frames, evaluation, scoring)
         note(f"wrote {plot}")
+
+
+def _keep_inputs(plot: Path | None, save: Path | None, inputs: list[Path]) -> None:
+    """Refuse to write over what is read; before the work, not after it."""
+    from pipelines.files import refuse_overwriting
+
+    refuse_overwriting([(name, path) for name, path in (("--plot", plot), ("--save", save)) if path], inputs)
 
 
 # What `--predictions` has a use for: the rest is about running a model.

@@ -29,6 +29,7 @@ Examples:
   cotrans flops --paper                                    every number of the paper against ours
 """
 SIZES, OUTPUT = "Sizes", "Output"
+TOKEN = "Class token"  # apart: beside an option with two names there is no room for the long names of the sizes
 
 
 def flops(
@@ -50,13 +51,16 @@ def flops(
     blocks: Annotated[int | None, option("--blocks", panel=SIZES, help="Encoder blocks.", least=1)] = None,
     classes: Annotated[int | None, option("--classes", panel=SIZES, help="Classes.", least=1)] = None,
     class_token: Annotated[
-        bool | None, typer.Option("--class-token/--no-class-token", rich_help_panel=SIZES, help="A class token.")
+        bool | None, typer.Option("--class-token/--no-class-token", rich_help_panel=TOKEN, help="Whether there is one.")
     ] = None,
     class_token_block: Annotated[
         int | None,
-        option("--class-token-block", panel=SIZES, help="The block that the class token enters at, from 1.", least=1),
+        option("--class-token-block", panel=TOKEN, help="The block that it enters at, from 1.", least=1),
     ] = None,
-    positional: Annotated[Positional | None, typer.Option(rich_help_panel=SIZES, help="Kind of positions.")] = None,
+    positional: Annotated[
+        Positional | None,
+        option("--positional", panel=SIZES, metavar="KIND", help="Positions: none, static or recycling."),
+    ] = None,
     encoding: Annotated[Encoding | None, typer.Option(rich_help_panel=SIZES, help="Learned or fixed.")] = None,
     positions: Annotated[int | None, option("--positions", panel=SIZES, help="Entries of the table.", least=1)] = None,
     stacking: Annotated[Stacking | None, typer.Option(rich_help_panel=SIZES, help="How blocks are stacked.")] = None,

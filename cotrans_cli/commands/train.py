@@ -38,8 +38,19 @@ def train(
     ] = None,
     root: dataset_options.Root = None,
     split: dataset_options.Split = None,
+    split_seed: dataset_options.SplitSeed = None,
     validation: dataset_options.Validation = None,
+    test: dataset_options.Test = None,
+    group: dataset_options.Group = None,
     fold: dataset_options.Fold = None,
+    test_fold: dataset_options.TestFold = None,
+    annotations: dataset_options.Annotations = None,
+    classes: dataset_options.Classes = None,
+    multi_label: dataset_options.MultiLabel = False,
+    seconds: dataset_options.Seconds = None,
+    passes: dataset_options.Passes = None,
+    pitch: dataset_options.Pitch = None,
+    one_voice: dataset_options.OneVoice = False,
     validate_on: Annotated[
         str | None, option("--validate-on", panel=DATA, help="Split that best is chosen on: validation or test.")
     ] = None,
@@ -51,6 +62,8 @@ def train(
     hop: dataset_options.Hop = None,
     feature_option: dataset_options.FeatureOption = None,
     feature_dir: dataset_options.FeatureDir = None,
+    feature_set: dataset_options.FeatureSet = None,
+    parts: dataset_options.Parts = None,
     cache: dataset_options.Cache = None,
     finetune_extractor: Annotated[
         bool,
@@ -69,7 +82,10 @@ def train(
             least=1,
         ),
     ] = None,
-    positional: Annotated[Positional | None, option("--positional", panel=MODEL, help="Kind of positions.")] = None,
+    positional: Annotated[
+        Positional | None,
+        option("--positional", panel=MODEL, metavar="KIND", help="Positions: none, static or recycling."),
+    ] = None,
     encoding: Annotated[Encoding | None, option("--encoding", panel=MODEL, help="Learned or fixed.")] = None,
     positions: Annotated[
         int | None, option("--positions", panel=MODEL, help="Entries of the positional table (n or 2n − 1).", least=1)
@@ -116,7 +132,9 @@ def train(
         Path | None, option("--resume", panel=RUN, metavar="DIR", help="Go on with an interrupted run.")
     ] = None,
     device: Annotated[str, option("--device", panel=RUN, help="auto, cpu or cuda.")] = "auto",
-    threads: Annotated[int | None, option("--threads", panel=RUN, help="Of the processor.", least=1)] = None,
+    threads: Annotated[
+        int | None, option("--threads", panel=RUN, help="Of the processor that PyTorch uses (default: all).", least=1)
+    ] = None,
     write_recipe: Annotated[
         Path | None,
         option("--write-recipe", panel=RUN, metavar="FILE", help="Write the recipe, all keys (-: stdout), and stop."),
@@ -130,8 +148,21 @@ def train(
         "data.root": _text(root),
         "data.validate_on": validate_on,
         "data.options.split": split,
+        "data.options.split_seed": split_seed,
         "data.options.validation": validation,
+        "data.options.test": test,
+        "data.options.group": group,
         "data.options.fold": fold,
+        "data.options.test_fold": test_fold,
+        "data.options.annotations": _text(annotations),
+        "data.options.classes": classes,
+        "data.options.multi_label": multi_label or None,
+        "data.options.seconds": seconds,
+        "data.options.passes": passes,
+        "data.options.pitch": pitch,
+        "data.options.one_voice": one_voice or None,
+        "data.options.feature_set": feature_set,
+        "data.options.parts": parts,
         "features.names": features,
         "features.hop": hop,
         "features.directory": _text(feature_dir),
@@ -156,6 +187,7 @@ def train(
     from pipelines.errors import UsageError
     from pipelines.training.recipe_file import build_recipe, parse_settings, parse_table, recipe_text
 
+    named = [key for key, value in flags.items() if value is not None]
     flags |= parse_table("data.options", data or [], "--data")
     flags |= parse_table("features.options", feature_option or [], "--feature-option")
     flags |= parse_settings(set_ or [])
@@ -167,9 +199,11 @@ def train(
             )
         _run(None, resume, True, seeds, device, threads, json, quiet)
         return
-    chosen = build_recipe(recipe, given)
+    chosen = build_recipe(recipe, given, named)
     if write_recipe is not None:
-        _write_recipe(write_recipe, recipe_text(chosen))
+        _write_recipe(
+            write_recipe, recipe_text(chosen), [*([Path(recipe)] if recipe else []), *([init] if init else [])]
+        )
         return
     _run(chosen, out or _free_folder(chosen), False, seeds, device, threads, json, quiet)
 
@@ -208,12 +242,13 @@ def _run(
         print_result(result)
 
 
-def _write_recipe(path: Path, text: str) -> None:
-    from pipelines.files import write_text
+def _write_recipe(path: Path, text: str, inputs: list[Path]) -> None:
+    from pipelines.files import refuse_overwriting, write_text
 
     if str(path) == "-":
         print_line(text.rstrip())
     else:
+        refuse_overwriting([("--write-recipe", path)], inputs)
         write_text(path, text)
         note(f"wrote {path}: change it and run cotrans train --recipe {path}")
 

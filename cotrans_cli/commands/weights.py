@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Weights of feature extractors: list, get, add, path.")
 
+EXAMPLES = """
+Examples:
+
+  cotrans weights list      what there is, and what is here
+
+  cotrans weights get vggish-audioset
+
+  cotrans weights add my-tsn tsn_r50.pth
+"""
 LIST_EXAMPLES = """
 Examples:
 

@@ -19,9 +19,9 @@ from pipelines.checkpoints.imported import Hints, Imported, position_entries
 from pipelines.checkpoints.opening import OpenedSource, open_source
 from pipelines.checkpoints.own_import import filled_model
 from pipelines.checkpoints.proof import LIMIT, Progress, Proof, prove, random_stream
-from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.features.npy_reader import read_npy
-from pipelines.files import file_sha256
+from pipelines.files import file_sha256, refuse_overwriting, unwritable
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
 
@@ -143,7 +143,7 @@ def convert(
     try:
         save_checkpoint(target, model, names, features, provenance)
     except OSError as error:
-        raise CheckpointError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise InputError(unwritable(target, error)) from error
     return conversion
 
 
@@ -155,9 +155,12 @@ def output_path(path: Path, options: ConversionOptions) -> Path:
         target = path.with_name(stem + OUTPUT_SUFFIX)
     if target.is_dir():
         raise UsageError(f"{target} is a folder: give --out the name of a file")
+    refuse_overwriting([("--out", target)], [path, *filter(None, [options.verify])])
     folder = next(parent for parent in target.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"{target} cannot be written: {folder} is not a folder that you may write to")
+        raise InputError(
+            f"cannot write to {target} ({folder} is no folder that you may write to): choose another folder"
+        )
     if target.exists() and not options.force:
         raise UsageError(f"{target} exists already: add --force to overwrite it, or --out for another name")
     return target
@@ -198,8 +201,10 @@ def _own_features(path: Path, model: ContinualTransformer) -> Tensor:
     except InputError as error:
         raise InputError(f"--verify: {error}") from error
     width = model.config.input_width
-    if array.ndim != 2 or array.shape[1] != width or not array.shape[0]:
-        raise InputError(
+    if array.ndim != 2 or not array.shape[0]:
+        raise InputError(f"--verify: {path} is {shape_text(array.shape)}, not rows of features: give (rows, {width})")
+    if array.shape[1] != width:
+        raise ConfigurationError(
             f"--verify: {path} is {shape_text(array.shape)}, but the model takes (rows, {width}): give features of the "
             "kind that it was trained on"
         )

@@ -57,7 +57,8 @@ def _typed(key: str, value: Any, annotation: str) -> Any:
     if base == "Path":
         return Path(str(value))
     if base.startswith("Sequence"):
-        return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+        parts = value.split(",") if isinstance(value, str) else map(str, value)
+        return tuple(part.strip() for part in parts if part.strip())
     kinds, what = _KINDS[base]
     if not isinstance(value, kinds) or isinstance(value, bool) != (base == "bool"):
         raise UsageError(f"{_flag(key)} must be {what}, not {value!r}")
@@ -79,7 +80,7 @@ def resolve_root(name: str, root: Path | None) -> Path:
     if root is None:
         variable = os.environ.get(ROOT_VARIABLE)
         if not variable:
-            raise InputError(f"dataset {name}: give its folder with --root (or set {ROOT_VARIABLE}). {obtain}")
+            raise UsageError(f"dataset {name}: give its folder with --root (or set {ROOT_VARIABLE}). {obtain}")
         root = Path(variable)
         root = root / name if (root / name).is_dir() else root
     root = root.expanduser()

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.errors import MissingDependencyError
+from pipelines.errors import InputError, MissingDependencyError
 from pipelines.file_lock import file_lock
-from pipelines.files import FULL_DISK, file_sha256
+from pipelines.files import FULL_DISK, file_sha256, unwritable
 
 CHUNK = 1 << 20  # bytes per read
 TIMEOUT = 30.0  # seconds without a byte before a connection counts as lost
@@ -34,14 +34,9 @@ class Download:
     size: int | None = None  # bytes, exactly
 
 
-def write_error(target: Path, error: OSError) -> MissingDependencyError:
+def write_error(target: Path, error: OSError) -> InputError:
     """One line for a file that cannot be kept in the cache."""
-    if error.errno in FULL_DISK:
-        return MissingDependencyError(
-            f"the disk is full: cannot keep {target.name} in {target.parent}; "
-            "make room or set COTRANS_CACHE to another folder"
-        )
-    return MissingDependencyError(f"cannot write {target}: {error.strerror or error}")
+    return InputError(unwritable(target, error, "set COTRANS_CACHE to another folder"))
 
 
 def download(request: Download, on_progress: Progress | None = None) -> Path:

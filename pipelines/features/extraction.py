@@ -18,6 +18,7 @@ from pipelines.features.sources import Found, Recording, find_recordings
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory, StreamOptions
 from pipelines.features.worker_pool import FatalWorkerError, WorkerDiedError, WorkerPool
+from pipelines.files import refuse_overwriting, unwritable
 
 WORKER_MODULE = "pipelines.features.extract_worker"
 DTYPES = ("float32", "float16")
@@ -137,7 +138,10 @@ def extract(
     _refuse_clashes(found, target, streams, spec)
     meter = _Meter(found, outcomes, started, on_progress)
     if waiting:
-        out.mkdir(parents=True, exist_ok=True)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(unwritable(out, error)) from error
     for wait in (False, True):  # what another run is busy with comes last
         for outcome in _run(waiting, target, options, streams, meter, wait):
             outcomes[outcome.name] = outcome
@@ -183,7 +187,8 @@ def _refuse_conflicts(conflicts: list[Outcome]) -> None:
 
 
 def _refuse_clashes(found: Found, target: Target, streams: StreamFactory, spec: FeatureSpec) -> None:
-    """Two recordings must not share a file: `a.mp4` and `a.times.mp4` would, in the npy layout."""
+    """Two recordings must not share a file: `a.mp4` and `a.times.mp4` would, in the npy layout; nor is one written
+    over."""
     owners: dict[Path, Recording] = {}
     for recording in found.recordings:
         for path in target_files(target.layout, target.folder, recording.name, spec, streams.tag_of).paths:
@@ -192,6 +197,7 @@ def _refuse_clashes(found: Found, target: Target, streams: StreamFactory, spec: 
                     f"{owners[path].path} and {recording.path} would both be written to {path}: "
                     "extract them to different folders"
                 )
+    refuse_overwriting((("--out", path) for path in owners), (recording.path for recording in found.recordings))
 
 
 def _run(

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import CheckpointError, ConfigurationError, InputError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
 from pipelines.features.audio.clock import SampleClock
 from pipelines.features.clock import FrameChoice
 from pipelines.features.extractor import AudioExtractor, Rows, VideoExtractor
@@ -64,7 +64,7 @@ class OnnxNetwork:
         self.input = _describe_input(path, self._session)
         names = [value.name for value in self._session.get_outputs()]
         if output and output not in names:
-            raise ConfigurationError(f"{path}: has no output '{output}': choose from {', '.join(names)}")
+            raise UsageError(f"{path}: has no output '{output}': choose from {', '.join(names)}")
         self.output = output or names[0]
 
     def __call__(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -246,15 +246,15 @@ def _checked(name: str, known: Mapping[str, Option], options: Mapping[str, Optio
     chosen = dict(known)
     for key, value in options.items():
         if key not in known:
-            raise ConfigurationError(f"{name} has no option '{key}': choose from {', '.join(known)}")
+            raise UsageError(f"{name} has no option '{key}': choose from {', '.join(known)}")
         if key in CHOICES and value not in CHOICES[key]:
-            raise ConfigurationError(f"option {key} of {name}: '{value}' is not one of {', '.join(CHOICES[key])}")
+            raise UsageError(f"option {key} of {name}: '{value}' is not one of {', '.join(CHOICES[key])}")
         if key in ("rate", "window"):
             try:
                 value = type(known[key])(value)
             except (ValueError, OverflowError) as error:
-                raise ConfigurationError(f"option {key} of {name} must be a number, not '{value}'") from error
+                raise UsageError(f"option {key} of {name} must be a number, not '{value}'") from error
             if not 0 < float(value) < math.inf:
-                raise ConfigurationError(f"option {key} of {name} must be positive, not {value}")
+                raise UsageError(f"option {key} of {name} must be positive, not {value}")
         chosen[key] = value
     return chosen

@@ -30,7 +30,7 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.features.spec_difference import spec_difference
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.file_lock import LockBusyError, file_lock
-from pipelines.files import FULL_DISK
+from pipelines.files import FULL_DISK, unwritable
 
 # done: written. skipped: was there. damaged: what could be decoded was written or was there. failed: nothing is
 # there. busy: another run is at it. conflict: features with other settings, or of another file, are there.
@@ -236,10 +236,8 @@ def _output_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in FULL_DISK:
-            raise OutputError(f"the disk is full: cannot go on writing to {folder}") from error
-        if error.errno in CLOSED_FOLDER and _below(error.filename, folder):
-            raise OutputError(f"cannot write to {folder}: {error.strerror or error}") from error
+        if error.errno in FULL_DISK or (error.errno in CLOSED_FOLDER and _below(error.filename, folder)):
+            raise OutputError(unwritable(folder, error)) from error
         raise
 
 

@@ -36,7 +36,7 @@ from pipelines import __version__
 from pipelines.checkpoints.checkpoint import save_checkpoint
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
-from pipelines.files import FULL_DISK, atomic_write, write_text
+from pipelines.files import atomic_write, unwritable, write_text
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.events import EpochDone
 from pipelines.training.recipe import Recipe
@@ -155,9 +155,7 @@ class RunFolder:
             yield
         except OSError as error:
             kept = f"; the last good checkpoint is {self.last}" if self.last.exists() else ""
-            if error.errno in FULL_DISK:
-                raise InputError(f"the disk is full: cannot write to {self.path}{kept}") from error
-            raise InputError(f"cannot write to {self.path}: {error.strerror or error}{kept}") from error
+            raise InputError(f"{unwritable(self.path, error)}{kept}") from error
 
 
 def describe_environment(seed: int, device: torch.device, processes: int) -> dict[str, Any]:

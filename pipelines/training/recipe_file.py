@@ -44,10 +44,13 @@ def find_recipe(name: str) -> Path:
     return shipped
 
 
-def build_recipe(file: str | Path | None = None, flags: Mapping[str, Any] | None = None) -> Recipe:
+def build_recipe(
+    file: str | Path | None = None, flags: Mapping[str, Any] | None = None, named: Collection[str] = ()
+) -> Recipe:
     """The recipe of a file, with what it leaves out from its preset's recipe, and what `flags` say on top.
 
-    flags: "section.key" to value; None values count as not given.
+    flags: "section.key" to value; None values count as not given. named: those of them that the user gave as `--key`,
+    which is what an error then calls them.
     """
     given = read_values(find_recipe(str(file))) if file is not None else {}
     layer = flag_values(flags or {})
@@ -58,7 +61,9 @@ def build_recipe(file: str | Path | None = None, flags: Mapping[str, Any] | None
     try:
         return make_recipe(merged(base, layer, {"model": {"preset": preset}}))
     except ConfigurationError as error:
-        raise UsageError(str(error)) from error
+        key, space, problem = str(error).partition(" ")
+        name = f"--{key.partition('.')[2].replace('_', '-')}" if key in named else key
+        raise UsageError(f"{name}{space}{problem}") from error
 
 
 def paper_recipe(preset: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.evaluation.evaluation_problems import write_clips, write_model
 
 USAGE, INPUT = UsageError.exit_code, InputError.exit_code
 CONFIGURATION, CHECKPOINT = ConfigurationError.exit_code, CheckpointError.exit_code
+DEMO = str(Path(str(files("weights"))) / "demo" / "demo.ogg")
 DATA = ("--dataset", "folder", "--root", "clips")
 
 # By kind of mistake: commands that make it.
@@ -31,6 +33,9 @@ MISTAKES: dict[tuple[str, int], list[tuple[str, ...]]] = {
         ("weights", "path", "musicnn-mds"),
         ("extract", "rows.npy", "--out", "out", "--features", "vgish"),
         ("extract", "rows.npy", "--out", "out", "--layout", "zip"),
+        ("extract", "rows.npy", "--out", "out", "--align", "middle"),
+        ("extract", "rows.npy", "--out", "out", "--option", "network=big"),
+        ("extract", "rows.npy", "--out", "out", "--output", "logits"),
         ("evaluate", "--dataset", "foldr", "--root", "clips", "-c", "model.safetensors"),
         ("evaluate", *DATA, "-c", "model.safetensors", "--mode", "fast"),
         ("evaluate", *DATA, "-c", "model.safetensors", "--on", "tests"),
@@ -45,6 +50,7 @@ MISTAKES: dict[tuple[str, int], list[tuple[str, ...]]] = {
         ("extract", "rows.npy", "--out", "out", "--hop", "1e12"),
         ("extract", "rows.npy", "--out", "out", "--fps", "1e-9"),
         ("extract", "rows.npy", "--out", "out", "--workers", "0"),
+        ("extract", "rows.npy", "--out", "out", "--features", "logmel", "--option", "n_mels=0"),
         ("convert", "model.safetensors", "--window", "0"),
         ("train", *DATA, "--window", "0"),
         ("train", *DATA, "--epochs", "0"),
@@ -56,6 +62,14 @@ MISTAKES: dict[tuple[str, int], list[tuple[str, ...]]] = {
         ("evaluate", *DATA, "-c", "model.safetensors", "--validation", "2"),
         ("data", "inspect", *DATA, "--validation", "2"),
         ("stream", "rows.npy", "--model", "model.safetensors", "--threads", "0"),
+    ],
+    ("an option that is missing", USAGE): [
+        ("data", "inspect"),
+        ("data", "inspect", "--dataset", "gtzan"),
+        ("evaluate", "--dataset", "gtzan", "-c", "music-genre"),
+        ("train", "--dataset", "gtzan"),
+        ("train", "--root", "clips"),
+        ("extract", "rows.npy"),
     ],
     ("a file or folder that is not there", INPUT): [
         ("stream", "nothing.npy"),
@@ -71,6 +85,14 @@ MISTAKES: dict[tuple[str, int], list[tuple[str, ...]]] = {
         ("flops", "nothing.safetensors"),
         ("info", "nothing.npy"),
         ("weights", "add", "musicnn-msd", "nothing.safetensors"),
+    ],
+    ("an output that cannot be written", INPUT): [
+        ("convert", "model.safetensors", "--out", "/proc/none/x.safetensors"),
+        ("extract", DEMO, "--features", "logmel", "--out", "/proc/none"),
+        ("train", *DATA, "--write-recipe", "/proc/none/x.toml"),
+        ("train", *DATA, "--out", "/proc/none/run"),
+        ("flops", "--n", "8", "--d", "8", "--plot", "/proc/none/x.png"),
+        ("evaluate", *DATA, "-c", "model.safetensors", "--save", "/proc/none/x.npz"),
     ],
     ("a folder where a model file should be", INPUT): [
         ("stream", "rows.npy", "--model", "empty"),

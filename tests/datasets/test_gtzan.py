@@ -81,7 +81,7 @@ def test_wrong_roots_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         open_dataset("gtzan", tmp_path / "absent")
     with pytest.raises(InputError, match=r"no genre folders in .* It should contain"):
         open_dataset("gtzan", tmp_path)
-    with pytest.raises(InputError, match="give its folder with --root"):
+    with pytest.raises(UsageError, match="give its folder with --root"):
         open_dataset("gtzan")
     with pytest.raises(UsageError, match=r"there is no dataset 'gtzam'; did you mean 'gtzan'"):
         open_dataset("gtzam", tmp_path)

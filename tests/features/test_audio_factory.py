@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.errors import ConfigurationError, UsageError
+from pipelines.errors import UsageError
 from pipelines.features.audio import AUDIO_EXTRACTORS, audio_options, build_audio_extractor, needs_weights
 from pipelines.features.spec import FeatureSpec
 
@@ -42,9 +42,9 @@ def test_a_specification_goes_through_json() -> None:
     ],
 )
 def test_wrong_options_say_what_is_right(options: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(UsageError, match=message):
         build_audio_extractor("logmel", 0.1, options)
-    with pytest.raises(ConfigurationError, match="true or false"):
+    with pytest.raises(UsageError, match="true or false"):
         build_audio_extractor("vggish", 0.1, {"postprocess": "perhaps"}, random_weights=True)
 
 
@@ -55,7 +55,7 @@ def test_wrong_names_and_weights_say_what_is_right(tmp_path: Path) -> None:
         build_audio_extractor("logmel", 0.1, weights_path=tmp_path)
     with pytest.raises(UsageError, match="choose one"):
         build_audio_extractor("musicnn", 0.1, weights_path=tmp_path, random_weights=True)
-    with pytest.raises(ConfigurationError, match="hop"):
+    with pytest.raises(UsageError, match="hop"):
         build_audio_extractor("logmel", 0.0)
-    with pytest.raises(ConfigurationError, match="alignment"):
+    with pytest.raises(UsageError, match="alignment"):
         build_audio_extractor("logmel", 0.1, align="middle")  # type: ignore[arg-type]

@@ -131,7 +131,7 @@ except CotransError as error:
 """
     command = [sys.executable, "-c", script, str(folder), str(tmp_path / "out")]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout == f"the disk is full: cannot go on writing to {tmp_path}/out\n"
+    assert done.stdout == f"the disk is full: cannot write to {tmp_path}/out; make room, or choose another folder\n"
     assert tree(tmp_path / "out") == {}
 
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from pipelines.errors import CheckpointError, ConfigurationError, InputError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.audio.musicnn import load_musicnn, musicnn_tags, shipped_weights
 from pipelines.features.audio.musicnn_import import convert_wheel
@@ -225,9 +225,9 @@ def test_shipped_weights_say_where_they_come_from() -> None:
 
 
 def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="choose from pooled, tags"):
+    with pytest.raises(UsageError, match="choose from pooled, tags"):
         build_audio_extractor("musicnn", 0.25, {"output": "logits"})
-    with pytest.raises(ConfigurationError, match="msd, mtt, msd_musicnn"):
+    with pytest.raises(UsageError, match="msd, mtt, msd_musicnn"):
         build_audio_extractor("musicnn", 0.25, {"network": "big"})
     with pytest.raises(ConfigurationError, match="one musicnn network"):
         build_audio_extractor("musicnn", 0.25, {"network": "msd+mtt"}, weights_path=shipped_weights("msd"))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from pipelines.errors import ConfigurationError
+from pipelines.errors import UsageError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.audio.musicnn import load_musical, musicnn_tags, shipped_weights
 from pipelines.features.audio.musicnn_musical_windows import LiveMusical, TimbralBlocks
@@ -132,9 +132,9 @@ def test_networks_of_both_kinds_stand_side_by_side() -> None:
 
 
 def test_outputs_that_a_network_has_not_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="network msd has no output 'penultimate': choose from pooled, tags"):
+    with pytest.raises(UsageError, match="network msd has no output 'penultimate': choose from pooled, tags"):
         build_audio_extractor("musicnn", 0.25, {"output": "penultimate"})
-    with pytest.raises(ConfigurationError, match="choose from pooled, middle, penultimate, tags"):
+    with pytest.raises(UsageError, match="choose from pooled, middle, penultimate, tags"):
         build_audio_extractor("musicnn", 0.25, {"network": NETWORK, "output": "tags+tags"})
     random = build_audio_extractor("musicnn", 0.25, {"network": NETWORK}, random_weights=True)
     assert random.spec.weights == "random" and random.spec.width == 1506

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.errors import CheckpointError, ConfigurationError, InputError, MissingDependencyError
+from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
 from pipelines.features.joint import FeatureStream
 from pipelines.features.onnx import build_onnx_extractor, onnx_options
 from tests.features.made_media import brightness
@@ -102,9 +102,9 @@ def test_what_does_not_fit_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         (f"onnx:{tmp_path}/bad.onnx", {}, CheckpointError, "not an ONNX network"),
         (f"onnx:{tmp_path}/none.onnx", {}, InputError, "no such ONNX file"),
         (odd, {}, CheckpointError, "neither a picture"),
-        (good, {"output": "z"}, ConfigurationError, "no output 'z': choose from y"),
-        (good, {"scale": "log"}, ConfigurationError, "'log' is not one of"),
-        (good, {"rate": 8000}, ConfigurationError, "has no option 'rate'"),
+        (good, {"output": "z"}, UsageError, "no output 'z': choose from y"),
+        (good, {"scale": "log"}, UsageError, "'log' is not one of"),
+        (good, {"rate": 8000}, UsageError, "has no option 'rate'"),
     ):
         with pytest.raises(error, match=text) as caught:
             build_onnx_extractor(name, 0.25, options)  # type: ignore[arg-type]

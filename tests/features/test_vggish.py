@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError
+from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.audio.mel import vggish_front_end
 from pipelines.features.audio.vggish import load_vggish
@@ -180,7 +180,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="embedding, penultimate"):
+    with pytest.raises(UsageError, match="embedding, penultimate"):
         build_audio_extractor("vggish", 0.25, {"output": "logits"}, random_weights=True)
     with pytest.raises(ConfigurationError, match="alone"):
         build_audio_extractor("vggish", 0.25, {"output": "penultimate", "postprocess": True}, random_weights=True)

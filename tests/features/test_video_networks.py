@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, MissingDependencyError, UsageError
 from pipelines.features.media import decode
 from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
 from pipelines.features.video.preprocessing import preprocess, resize
@@ -158,9 +158,9 @@ def test_wrong_names_and_options_are_refused() -> None:
         build_video_extractor("resnet18", random_weights=True)
     with pytest.raises(MissingDependencyError, match="needs weights"):
         build_video_extractor("resnet50")
-    with pytest.raises(ConfigurationError, match="no option 'colour'"):
+    with pytest.raises(UsageError, match="no option 'colour'"):
         build_video_extractor("resnet50", random_weights=True, options={"colour": "red"})
-    with pytest.raises(ConfigurationError, match="'tvl1' is not one of dis, farneback"):
+    with pytest.raises(UsageError, match="'tvl1' is not one of dis, farneback"):
         build_video_extractor("resnet50-flow", random_weights=True, options={"flow": "tvl1"})
     assert all(video_options(name) for name in VIDEO_EXTRACTORS)
 

@@ -222,13 +222,13 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(server: Server, tmp_path: Pa
     script = f"""
 import resource, signal
 from pathlib import Path
-from pipelines.errors import MissingDependencyError
+from pipelines.errors import InputError
 from pipelines.features.download import Download, download
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
 try:
     download(Download({server.url!r}, Path({str(tmp_path / "weights.pth")!r}), {SHA256!r}))
-except MissingDependencyError as error:
+except InputError as error:
     print(error)
 """
     done = subprocess.run(
@@ -238,7 +238,7 @@ except MissingDependencyError as error:
         capture_output=True,
         cwd=Path(__file__).parents[2],
     )
-    assert done.stdout.startswith("the disk is full: cannot keep weights.pth in ")
+    assert done.stdout.startswith("the disk is full: cannot write to ")
     assert done.stderr == ""
     assert only_files(tmp_path) == []
 
@@ -248,7 +248,7 @@ def test_too_little_room_is_said_before_anything_is_written(
 ) -> None:
     usage = type(download_module.shutil.disk_usage(tmp_path))
     monkeypatch.setattr(download_module.shutil, "disk_usage", lambda path: usage(10, 9, 1))
-    with pytest.raises(MissingDependencyError, match="disk is full"):
+    with pytest.raises(InputError, match="disk is full"):
         WeightStore({"noise": entry(server)}, tmp_path).get("noise")
     assert only_files(tmp_path) == []
 
@@ -311,7 +311,7 @@ def test_a_full_disk_while_adding(server: Server, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(weight_store.shutil, "copyfile", full)
     file = tmp_path / "right.pth"
     file.write_bytes(CONTENT)
-    with pytest.raises(MissingDependencyError, match="disk is full"):
+    with pytest.raises(InputError, match="disk is full"):
         WeightStore({"noise": entry(server)}, tmp_path / "cache").add("noise", file)
     assert only_files(tmp_path / "cache") == []
 

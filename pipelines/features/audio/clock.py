@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import get_args
 
-from pipelines.errors import ConfigurationError
+from pipelines.errors import ConfigurationError, UsageError
 from pipelines.features.clock import RowClock
 from pipelines.features.spec import Align
 
@@ -26,7 +26,7 @@ class SampleClock:
 
     def __post_init__(self) -> None:
         if self.align not in get_args(Align):
-            raise ConfigurationError(f"unknown alignment '{self.align}': choose from {', '.join(get_args(Align))}")
+            raise UsageError(f"unknown alignment '{self.align}': choose from {', '.join(get_args(Align))}")
         if not self.hop * self.sample_rate >= 1:
             raise ConfigurationError(
                 f"a hop of {self.hop} s is shorter than one sample at {self.sample_rate} Hz: choose a longer"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import ConfigurationError, UsageError
+from pipelines.errors import UsageError
 from pipelines.features.audio.logmel import build_logmel
 from pipelines.features.audio.musicnn import build_musicnn
 from pipelines.features.audio.vggish import build_vggish
@@ -50,12 +50,12 @@ def build_audio_extractor(
     `options` may hold text for numbers and switches, as a command line has it; `audio_options` lists them.
     """
     if not hop > 0:
-        raise ConfigurationError(f"the hop between feature rows must be positive, not {hop}")
+        raise UsageError(f"the hop between feature rows must be positive, not {hop}")
     known = audio_options(name)
     arguments: dict[str, Any] = {}
     for key, value in (options or {}).items():
         if key not in known:
-            raise ConfigurationError(f"{name} has no option '{key}': choose from {', '.join(known)}")
+            raise UsageError(f"{name} has no option '{key}': choose from {', '.join(known)}")
         arguments[key] = _as_type_of(known[key], value, f"option {key} of {name}")
     if needs_weights(name):
         if weights_path is not None and random_weights:
@@ -77,14 +77,14 @@ def _as_type_of(default: Option, value: Option, what: str) -> Option:
     if isinstance(default, bool):
         text = str(value).lower()
         if text not in TRUE + FALSE:
-            raise ConfigurationError(f"{what} must be true or false, not '{value}'")
+            raise UsageError(f"{what} must be true or false, not '{value}'")
         return text in TRUE
     try:
         converted = kind(value)
     except (ValueError, OverflowError) as error:
-        raise ConfigurationError(f"{what} must be a number, not '{value}'") from error
+        raise UsageError(f"{what} must be a number, not '{value}'") from error
     if isinstance(converted, float) and not math.isfinite(converted):
-        raise ConfigurationError(f"{what} must be a finite number, not {value}")
+        raise UsageError(f"{what} must be a finite number, not {value}")
     if isinstance(value, float) and float(converted) != value:
-        raise ConfigurationError(f"{what} must be a whole number, not {value}")
+        raise UsageError(f"{what} must be a whole number, not {value}")
     return converted

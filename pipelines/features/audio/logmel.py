@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import ConfigurationError
+from pipelines.errors import ConfigurationError, UsageError
 from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import Frames, general_front_end
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor, of_windows
@@ -68,20 +68,22 @@ def build_logmel(
     count = max(1, int((window * sample_rate + 1e-6 - frame_length) // frame_hop) + 1)
     names = statistics.split("+")
     if sample_rate < LOWEST_RATE:
-        raise ConfigurationError(f"logmel needs a sample rate of at least {LOWEST_RATE} Hz, not {sample_rate}")
+        raise UsageError(f"logmel needs a sample rate of at least {LOWEST_RATE} Hz, not {sample_rate}")
     if n_mels < 1:
-        raise ConfigurationError(f"logmel needs at least one mel band, not {n_mels}")
+        raise UsageError(f"logmel needs at least one mel band, not {n_mels}")
     if not 0 <= lowest < highest <= sample_rate / 2:
         raise ConfigurationError(
             f"logmel cannot have bands from {lowest:g} to {highest:g} Hz: the limit is {sample_rate / 2:g} Hz"
         )
     if window < FRAME_SECONDS:
-        raise ConfigurationError(f"logmel needs a window of at least {FRAME_SECONDS} s, not {window}")
+        raise UsageError(f"logmel needs a window of at least {FRAME_SECONDS} s, not {window}")
     if unknown := [name for name in names if name not in STATISTICS]:
-        raise ConfigurationError(f"logmel has no statistic '{unknown[0]}': choose from {', '.join(STATISTICS)}")
+        raise UsageError(f"logmel has no statistic '{unknown[0]}': choose from {', '.join(STATISTICS)}")
     if level not in LEVELS:
-        raise ConfigurationError(f"logmel has no level '{level}': choose from {', '.join(LEVELS)}")
-    if not 0 <= frames <= count:
+        raise UsageError(f"logmel has no level '{level}': choose from {', '.join(LEVELS)}")
+    if frames < 0:
+        raise UsageError(f"logmel cannot cut a window into {frames} pieces: give frames=0 for statistics, or more")
+    if frames > count:
         raise ConfigurationError(f"a window of {window:g} s has {count} frames: it cannot be cut into {frames} pieces")
     front_end = general_front_end(sample_rate, n_mels, lowest, highest, frame_length, frame_hop)
     if not front_end.filters.any(0).all():

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipelines.errors import CheckpointError, ConfigurationError
+from pipelines.errors import CheckpointError, ConfigurationError, UsageError
 from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import Frames, musicnn_front_end
 from pipelines.features.audio.musicnn_musical import FRONT, PENULTIMATE, POOLED, MusicnnMusical
@@ -136,13 +136,13 @@ def build_musicnn(
     names, layers = network.split("+"), output.split("+")
     if len(set(names)) != len(names) or not set(names) <= set(SHIPPED):
         choices = ", ".join(SHIPPED)
-        raise ConfigurationError(f"musicnn has no network '{network}': choose from {choices}, or join some with +")
+        raise UsageError(f"musicnn has no network '{network}': choose from {choices}, or join some with +")
     width = 0
     for name in names:
         widths = MUSICAL_WIDTHS if name in MUSICAL else VGG_WIDTHS
         if len(set(layers)) != len(layers) or not set(layers) <= set(widths):
             choices = ", ".join(widths)
-            raise ConfigurationError(
+            raise UsageError(
                 f"musicnn's network {name} has no output '{output}': choose from {choices}, or join some with +"
             )
         width += sum(widths[layer] for layer in layers)

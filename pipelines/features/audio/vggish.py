@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError
+from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
 from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import vggish_front_end
 from pipelines.features.audio.vggish_network import EMBEDDING, FRAMES, PENULTIMATE, PcaParameters, Vggish
@@ -69,7 +69,7 @@ def build_vggish(
     A specification keeps the checksum of that file, `pca_sha256`, not its place; where given, it is checked.
     """
     if output not in WIDTHS:
-        raise ConfigurationError(f"vggish has no output '{output}': choose from {', '.join(WIDTHS)}")
+        raise UsageError(f"vggish has no output '{output}': choose from {', '.join(WIDTHS)}")
     if postprocess and output != "embedding":
         raise ConfigurationError("the PCA post-processing of vggish is for the output 'embedding' alone")
     if not postprocess and (pca_parameters or pca_sha256):

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.errors import ConfigurationError, MissingDependencyError, UsageError
+from pipelines.errors import MissingDependencyError, UsageError
 from pipelines.features.clock import FrameChoice
 from pipelines.features.extractor import VideoExtractor
 from pipelines.features.spec import ExtractorSpec, Option
@@ -113,7 +113,7 @@ def _network(name: str) -> Network:
 def _checked(name: str, kind: Network, options: Mapping[str, Option]) -> dict[str, Option]:
     for key, value in options.items():
         if key not in kind.options:
-            raise ConfigurationError(f"{name} has no option '{key}': choose from {', '.join(kind.options)}")
+            raise UsageError(f"{name} has no option '{key}': choose from {', '.join(kind.options)}")
         if value not in CHOICES[key]:
-            raise ConfigurationError(f"option {key} of {name}: '{value}' is not one of {', '.join(CHOICES[key])}")
+            raise UsageError(f"option {key} of {name}: '{value}' is not one of {', '.join(CHOICES[key])}")
     return {**kind.options, **options}

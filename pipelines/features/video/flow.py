@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipelines.errors import ConfigurationError
+from pipelines.errors import UsageError
 from pipelines.features.video.preprocessing import centre_crop, resize_mmaction
 
 FlowMethod = Literal["dis", "farneback"]
@@ -30,7 +30,7 @@ class FlowStack:
 
     def __init__(self, method: FlowMethod) -> None:
         if method not in get_args(FlowMethod):
-            raise ConfigurationError(f"unknown optical flow '{method}': choose from {', '.join(get_args(FlowMethod))}")
+            raise UsageError(f"unknown optical flow '{method}': choose from {', '.join(get_args(FlowMethod))}")
         self._method = method
 
     def __call__(self, frames: NDArray[np.uint8]) -> Tensor:
