@@ -93,13 +93,15 @@ def load_trainable(recipe: Recipe) -> Trainable:
     store = WeightStore()
     if name == "musicnn":
         from pipelines.features.audio.mel import musicnn_front_end
-        from pipelines.features.audio.musicnn import load_musicnn, shipped_weights
+        from pipelines.features.audio.musicnn import AUTO, chosen_network, load_musicnn
         from pipelines.features.audio.musicnn_network import CHANNELS, FRAMES, POOLED_STEPS
+        from pipelines.features.audio.musicnn_networks import shipped_weights
 
-        which = str(options.get("network", "msd"))
+        file = store.resolve(name, given) if given else None
+        which = chosen_network(str(options.get("network", AUTO)), file)
         if which not in ("msd", "mtt") or str(options.get("output", "pooled")) != "pooled":
             raise ConfigurationError("--finetune-extractor takes one musicnn network (msd or mtt) and output pooled")
-        musicnn = load_musicnn((store.resolve(name, given) if given else None) or shipped_weights(which))
+        musicnn = load_musicnn(file or shipped_weights(which))
         return Trainable(musicnn, musicnn.pooled, POOLED_STEPS * CHANNELS, musicnn_front_end(), FRAMES)
     if name == "vggish":
         from pipelines.features.audio.mel import vggish_front_end

@@ -13,7 +13,7 @@ from pipelines.features.spec import FeatureSpec
 
 def test_every_extractor_lists_its_options() -> None:
     assert AUDIO_EXTRACTORS == ("vggish", "musicnn", "logmel")
-    assert audio_options("musicnn") == {"output": "pooled", "network": "msd"}
+    assert audio_options("musicnn") == {"output": "pooled", "network": "auto"}
     assert [needs_weights(name) for name in AUDIO_EXTRACTORS] == [True, True, False]
 
 

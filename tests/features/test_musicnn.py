@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.features.audio import build_audio_extractor
@@ -212,6 +212,27 @@ def test_what_is_no_wheel_of_musicnn_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.whl").write_bytes(buffer.getvalue())
     with pytest.raises(InputError, match="has no musicnn/MSD_vgg/"):
         convert_wheel(tmp_path / "empty.whl", tmp_path)
+
+
+def test_the_network_is_that_of_the_weight_file(tmp_path: Path) -> None:
+    for name, width in (("msd", 256), ("mtt", 256), ("msd_musicnn", 1506)):
+        given = shipped_weights(name)
+        part = build_audio_extractor("musicnn", 0.5, weights_path=given).spec
+        assert part.options["network"] == name and part.width == width
+        assert part == build_audio_extractor("musicnn", 0.5, {"network": name}).spec
+        other = "mtt" if name == "msd" else "msd"
+        with pytest.raises(ConfigurationError) as caught:
+            build_audio_extractor("musicnn", 0.5, {"network": other}, weights_path=given)
+        assert str(caught.value) == (
+            f"{given} holds musicnn's network {name}, not {other}: give --option network={name}"
+        )
+    assert build_audio_extractor("musicnn", 0.5).spec.options["network"] == "msd"
+    # Fine-tuned weights do not say what they were; then it is what the user says, msd by default.
+    save_file(load_file(shipped_weights("msd_musicnn")), tmp_path / "own.safetensors")
+    with pytest.raises(CheckpointError, match=r"own\.safetensors are of the musical network: give --option network=ms"):
+        build_audio_extractor("musicnn", 0.5, weights_path=tmp_path / "own.safetensors")
+    options = {"network": "msd_musicnn"}
+    assert build_audio_extractor("musicnn", 0.5, options, weights_path=tmp_path / "own.safetensors").spec.width == 1506
 
 
 def test_shipped_weights_say_where_they_come_from() -> None:

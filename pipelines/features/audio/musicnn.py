@@ -6,7 +6,6 @@ the first 12 rows at a hop of 0.25 s have heard less music than the others.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +26,7 @@ from pipelines.features.audio.musicnn_network import (
     MusicnnVgg,
     without_dead_channels,
 )
+from pipelines.features.audio.musicnn_networks import DEFAULT, NETWORKS, description, network_in, shipped_weights
 from pipelines.features.audio.musicnn_overlap import GRID, pooled_windows
 from pipelines.features.audio.weights import RANDOM, load_strictly, randomise, read_state
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
@@ -34,13 +34,8 @@ from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec
 from pipelines.files import file_sha256
 
-# Trained on the Million Song Dataset and on MagnaTagATune; of the latter only the VGG-style network ships.
-SHIPPED = {
-    "msd": "musicnn_msd_vgg.safetensors",
-    "mtt": "musicnn_mtt_vgg.safetensors",
-    "msd_musicnn": "musicnn_msd_musicnn.safetensors",
-}
-MUSICAL = ("msd_musicnn",)  # of musicnn's own architecture; the others are VGG-style
+VGG_MARK, MUSICAL_MARK = "convolutions.", "branches."  # parameters that only one of the architectures has
+AUTO = "auto"  # the network of the weight file, or msd
 # Layers that can be had, in the order in which they stand in a row, and their widths.
 VGG_WIDTHS = {"pooled": POOLED_STEPS * CHANNELS, "tags": TAGS}
 MUSICAL_WIDTHS = {"pooled": POOLED, "middle": POOLED - 2 * FRONT, "penultimate": PENULTIMATE, "tags": TAGS}
@@ -87,59 +82,63 @@ class MusicalTagger:
         return self._network.tags(pooled) if name == "tags" else pooled
 
 
-def shipped_weights(network: str) -> Path:
-    """The file of one of the networks that come with cotrans."""
-    import weights
-
-    return Path(weights.__file__).parent / SHIPPED[network]
-
-
 def load_musicnn(path: Path) -> MusicnnVgg:
     """The VGG-style network in a file that `musicnn_import` wrote, as it is."""
     network = MusicnnVgg()
-    load_strictly(network, read_state(path, "musicnn"), str(path))
+    load_strictly(network, _state(path, musical=False), str(path))
     return network.eval()
 
 
 def load_musical(path: Path) -> MusicnnMusical:
     """The musical network in a file that `musicnn_import` wrote, as it is."""
     network = MusicnnMusical()
-    load_strictly(network, read_state(path, "musicnn"), str(path))
+    load_strictly(network, _state(path, musical=True), str(path))
     return network.eval()
+
+
+def _state(path: Path, musical: bool) -> dict[str, Tensor]:
+    """The parameters in a file, of a network of that architecture."""
+    state = read_state(path, "musicnn")
+    if any(name.startswith(VGG_MARK if musical else MUSICAL_MARK) for name in state):
+        others = [name for name, network in NETWORKS.items() if network.musical != musical]
+        raise CheckpointError(
+            f"the weights in {path} are of {'a VGG-style' if musical else 'the musical'} network: give "
+            f"{' or '.join(f'--option network={name}' for name in others)}"
+        )
+    return state
 
 
 def musicnn_tags(path: Path) -> list[str]:
     """The names of the 50 tags, in the order of the network's output."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, "pt") as file:
-            return [str(tag) for tag in json.loads(file.metadata()["musicnn"])["tags"]]
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} does not say what its tags are: convert musicnn's wheel again") from error
+    tags = description(path).get("tags")
+    if not isinstance(tags, list):
+        raise CheckpointError(f"{path} does not say what its tags are: convert musicnn's wheel again")
+    return [str(tag) for tag in tags]
 
 
 def build_musicnn(
     hop: float,
     output: str = "pooled",
-    network: str = "msd",
+    network: str = AUTO,
     weights_path: Path | None = None,
     random_weights: bool = False,
     align: Align = "causal",
 ) -> WindowedExtractor:
-    """`network`: msd, mtt (VGG-style) or msd_musicnn; several joined by + stand side by side.
+    """`network`: msd, mtt (VGG-style) or msd_musicnn; several joined by + stand side by side. auto: that of the weight
+    file, msd without one.
 
     `output`: layers, several joined by +. Both kinds have pooled (256; of msd_musicnn 1506) and the likelihood of the
     tags (50), msd_musicnn also middle (384: the part of pooled that comes from the convolutions in time) and
     penultimate (200: what the tags are read from).
     """
+    network = chosen_network(network, weights_path)
     names, layers = network.split("+"), output.split("+")
-    if len(set(names)) != len(names) or not set(names) <= set(SHIPPED):
-        choices = ", ".join(SHIPPED)
+    if len(set(names)) != len(names) or not set(names) <= set(NETWORKS):
+        choices = ", ".join(NETWORKS)
         raise UsageError(f"musicnn has no network '{network}': choose from {choices}, or join some with +")
     width = 0
     for name in names:
-        widths = MUSICAL_WIDTHS if name in MUSICAL else VGG_WIDTHS
+        widths = MUSICAL_WIDTHS if NETWORKS[name].musical else VGG_WIDTHS
         if len(set(layers)) != len(layers) or not set(layers) <= set(widths):
             choices = ", ".join(widths)
             raise UsageError(
@@ -164,9 +163,19 @@ def build_musicnn(
     return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(taggers, layers), GRID)
 
 
+def chosen_network(wanted: str, path: Path | None) -> str:
+    """The network that is meant; a file that holds another one is an error."""
+    held = None if path is None else network_in(path)
+    if wanted == AUTO:
+        return held or DEFAULT
+    if held is not None and "+" not in wanted and held != wanted:
+        raise ConfigurationError(f"{path} holds musicnn's network {held}, not {wanted}: give --option network={held}")
+    return wanted
+
+
 def _tagger(name: str, path: Path | None) -> Tagger:
     """The network of a file; None: random parameters."""
-    if name in MUSICAL:
+    if NETWORKS[name].musical:
         musical = load_musical(path) if path else MusicnnMusical().eval()
         if path is None:
             randomise(musical)

