@@ -1,25 +1,71 @@
-"""`--help` that reads well at 80 columns: paragraphs in one piece, examples with their remarks below."""
+"""`--help` that reads like a manual page at 80 columns: paragraphs in one piece, examples with their remarks below."""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 WIDTH = 78  # 80 columns, less the margins of the help page
 PROGRAMS = ("cotrans ", "torchrun ")
+# What stands for the value of an option that does not say it itself.
+VALUES = {"int": "N", "integer": "N", "float": "NUMBER", "str": "TEXT", "text": "TEXT", "path": "PATH"}
+
+
+class _Command(TyperCommand):
+    """A command whose help names values as manual pages do, and not the types of Python."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _worded(super().get_params(ctx), ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """`[OPTIONS] SOURCE...`; what may be left out stands in brackets."""
+        arguments = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "argument"]
+        names = [f"{one.metavar}{'...' if one.nargs != 1 else ''}" for one in arguments]
+        shown = [name if one.required else f"[{name}]" for one, name in zip(arguments, names, strict=True)]
+        return ["[OPTIONS]", *shown]
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> Any:
+        return _worded(super().get_params(ctx), ctx)
+
+
+def _worded(parameters: Any, context: Any) -> Any:
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            # Typer would add "<list[str]>" and the like.
+            parameter.display_type_rich = lambda ctx: ""
+            parameter.metavar = (parameter.metavar or parameter.name.upper()).removesuffix("...")
+        elif getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.metavar is None:
+            parameter.metavar = _value(parameter, context)
+    return parameters
+
+
+def _value(parameter: Any, context: Any) -> str | None:
+    """A word for the value of an option; None: what typer makes of it."""
+    shown = parameter.display_type(context) if hasattr(parameter, "display_type") else parameter.type.name
+    bare = shown.strip("<>")
+    return VALUES.get(bare, bare if "|" in bare else None)
 
 
 def tidy(app: typer.Typer) -> None:
     """Prepare docstrings and examples of all commands of `app` for display."""
+    app.info.cls = _Group
     for command in app.registered_commands:
+        command.cls = _Command
         text = command.help or (command.callback and command.callback.__doc__) or ""
         command.help = joined(text)
         if command.epilog:
             command.epilog = examples(command.epilog)
     for group in app.registered_groups:
+        group.cls = _Group
         if group.typer_instance:
             tidy(group.typer_instance)
 

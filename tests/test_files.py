@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.errors import UsageError
 from pipelines.file_lock import LockBusyError, file_lock
-from pipelines.files import BLOCK, atomic_write, file_sha256, write_text
+from pipelines.files import BLOCK, atomic_write, file_sha256, refuse_overwriting, write_text
 
 HOLDER = """
 import sys, time
@@ -75,3 +76,31 @@ def test_a_lock_keeps_others_out_until_its_holder_dies(tmp_path: Path) -> None:
     with file_lock(lock, wait=False):  # the file is still there, the lock is not
         assert lock.exists()
     assert not lock.exists()
+
+
+def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(pipe, "through it")
+        assert pipe.is_fifo() and names(tmp_path) == ["pipe"]
+        assert os.read(reader, 100) == b"through it"
+    finally:
+        os.close(reader)
+    refuse_overwriting([("--out", pipe), ("--summary", pipe)], [])
+
+
+def test_an_output_that_is_an_input_is_refused(tmp_path: Path) -> None:
+    source, other = tmp_path / "a.wav", tmp_path / "b.wav"
+    source.write_bytes(b"sound")
+    (tmp_path / "soft").symlink_to("a.wav")
+    os.link(source, tmp_path / "hard")
+    (tmp_path / "dangling").symlink_to("b.wav")
+    spelled = tmp_path / "new" / ".." / "a.wav"  # writing would make the folder `new`, and then find a.wav
+    for output in (source, tmp_path / "soft", tmp_path / "hard", spelled):
+        with pytest.raises(UsageError, match=r"--out would overwrite .*: that is an input; choose another name"):
+            refuse_overwriting([("--out", output)], [other, source])
+    with pytest.raises(UsageError, match=r"--out and --summary would both be written to .*b\.wav: choose other names"):
+        refuse_overwriting([("--out", tmp_path / "dangling"), ("--summary", other)], [source])
+    refuse_overwriting([("--out", other), ("--summary", tmp_path / "c.json")], [source])

@@ -65,17 +65,22 @@ def stream(
     late: Annotated[
         str | None,
         typer.Option(
+            metavar="drop|wait",
             help="When the machine cannot keep up: drop (skip to now) or wait.",
             rich_help_panel=PACE,
             show_default="drop for live sources, wait for files",
         ),
     ] = None,
     longest_lag: Annotated[
-        float, typer.Option(help="Seconds behind from which on `--late drop` drops.", rich_help_panel=PACE)
+        float,
+        typer.Option(metavar="SECONDS", help="How far behind `--late drop` begins to drop.", rich_help_panel=PACE),
     ] = 1.0,
-    start: Annotated[float, typer.Option(help="Begin at this media second.", rich_help_panel=PACE)] = 0.0,
+    start: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Begin at this time of the media.", rich_help_panel=PACE)
+    ] = 0.0,
     duration: Annotated[
-        float | None, typer.Option(help="Play this many seconds.", show_default=False, rich_help_panel=PACE)
+        float | None,
+        typer.Option(metavar="SECONDS", help="Play only so much.", show_default=False, rich_help_panel=PACE),
     ] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Play files again and again.", rich_help_panel=PACE)] = False,
     at_once: Annotated[
@@ -93,13 +98,19 @@ def stream(
     sample_format: Annotated[
         str | None,
         typer.Option(
-            help="… its format: s16le, f32le, u8, s24le, s32le …", show_default="s16le", rich_help_panel=INPUT
+            metavar="FORMAT",
+            help="… its format: s16le, f32le, u8, s24le, s32le …",
+            show_default="s16le",
+            rich_help_panel=INPUT,
         ),
     ] = None,
     hop: Annotated[
         float | None,
         typer.Option(
-            help="Seconds between rows of feature files that do not say it.", show_default="0.25", rich_help_panel=INPUT
+            metavar="SECONDS",
+            help="Between rows of feature files that do not say it.",
+            show_default="0.25",
+            rich_help_panel=INPUT,
         ),
     ] = None,
     format: Annotated[
@@ -107,6 +118,7 @@ def stream(
         typer.Option(
             "--format",
             "-f",
+            metavar="FORMAT",
             help="table, jsonl, csv, srt or vtt.",
             rich_help_panel=OUTPUT,
             show_default="by the suffix of --out; a live view on a terminal, otherwise table",
@@ -165,6 +177,7 @@ def stream(
     activation: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="What makes probabilities of scores: softmax, or sigmoid for several labels at once.",
             show_default="as the model was trained",
         ),
@@ -173,7 +186,7 @@ def stream(
         list[str] | None,
         typer.Option("--weights", metavar="[NAME=]FILE", help="Weights of a feature network that are not known here."),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu or cuda.", show_default="auto")] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu or cuda.", show_default="auto")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of PyTorch.", show_default=False)] = None,
 ) -> int:
     """Predict while media plays: for every frame a line, from a file, a camera, a microphone or the network.
@@ -273,4 +286,4 @@ def _pcm(rate: int | None, channels: int | None, sample_format: str | None) -> A
         if channels is not None or sample_format is not None:
             raise UsageError("--channels and --sample-format describe raw sound: give its --rate too")
         return None
-    return PcmOptions(rate, channels or 1, sample_format or "s16le")
+    return PcmOptions(rate, 1 if channels is None else channels, "s16le" if sample_format is None else sample_format)

@@ -110,7 +110,12 @@ def _read_list(path: Path) -> tuple[list[Path], list[str]]:
     """The files that a list names, and the lines that name none; empty lines and # remarks are left out."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: a {path.suffix} file is read as a list of files, a path per line, and this is no UTF-8 text: "
+            "if it is media, give it its own suffix, such as .wav"
+        ) from error
+    except OSError as error:
         raise InputError(f"cannot read the list {path}: {error}") from error
     files, missing = [], []
     for line in map(str.strip, lines):

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pipelines.errors import CheckpointError, ConfigurationError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.files import atomic_write
 from pipelines.model.config import ModelConfig
 from pipelines.model.state import StreamState
@@ -42,12 +42,7 @@ def restore_state(path: Path, config: ModelConfig, initial_state: Callable[[int]
     except ConfigurationError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
     if theirs != config:
-        different = [
-            f"{name} {value} instead of {getattr(config, name)}"
-            for name, value in theirs.to_dict().items()
-            if value != getattr(config, name)
-        ]
-        raise CheckpointError(f"{path} is the state of another model: {', '.join(different)}")
+        raise CheckpointError(f"{path} is the state of another model ({_difference(theirs, config)}): use that one")
     rows = metadata["rows"]
     if not tensors or not tensors[0].dim() or not rows.isdecimal() or int(rows) != tensors[0].shape[0] or rows == "0":
         raise CheckpointError(f"{path} is damaged: it speaks of {rows} streams and does not hold them")
@@ -75,6 +70,13 @@ def read_extra(path: Path) -> dict[str, str]:
     return {str(key): str(value) for key, value in extra.items()}
 
 
+def _difference(theirs: ModelConfig, ours: ModelConfig) -> str:
+    """The first thing that tells two models apart; the rest would not say more."""
+    names = [name for name in theirs.to_dict() if getattr(theirs, name) != getattr(ours, name)]
+    first = names[0]
+    return f"{first.replace('_', ' ')} {getattr(theirs, first)} instead of {getattr(ours, first)}"
+
+
 def _read(path: Path) -> tuple[dict[str, str], list[Tensor]]:
     try:
         with safe_open(path, "pt") as file:
@@ -88,6 +90,6 @@ def _read(path: Path) -> tuple[dict[str, str], list[Tensor]]:
                 raise CheckpointError(f"{path} was written by a newer cotrans (state version {metadata['version']})")
             return metadata, [file.get_tensor(name) for name in sorted(file.keys())]
     except FileNotFoundError as error:
-        raise CheckpointError(f"there is no stream state at {path}") from error
+        raise InputError(f"there is no stream state at {path}: check the name") from error
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} is damaged or not a stream state: {error}") from error

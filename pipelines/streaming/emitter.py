@@ -41,6 +41,7 @@ class RowEmitter:
     ) -> None:
         self.context, self.number, self.source = context, number, source
         self.next = next_place
+        self.media_end: float | None = None  # media seconds, once a source that plays once has been played
         self._slot = slot
         self._restart = restart
         self.drops = self.drops_when(live=False)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import InputError
+from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.feature_files import read_features
 from pipelines.features.npy_reader import read_npy
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.spec_difference import spec_difference
-from pipelines.streaming.source import StreamSource
+from pipelines.streaming.source import StreamSource, feature_paths
 
 PARTS = ("rgb", "flow", "audio")  # the order in which OadTR joins them
 MOST_NAMES = 5  # videos of a pickle that an error names
@@ -45,25 +45,21 @@ def open_rows(source: StreamSource, width: int, wanted: FeatureSpec | None) -> F
     if source.target.lower().endswith((".pickle", ".pkl")):
         rows = FeatureRows(_pickled(Path(source.target), source.entry), None)
     else:
-        files = [read_features(Path(part)) for part in _paths(source)]
+        files = [read_features(Path(part)) for part in feature_paths(source.target)]
         rows = FeatureRows(tuple(file.rows for file in files), files[0].spec if len(files) == 1 else None)
     if len({part.shape[0] for part in rows.parts}) > 1:
         counts = " and ".join(str(part.shape[0]) for part in rows.parts)
         raise InputError(f"{source.name}: the parts have {counts} rows; they must have as many as each other")
     if rows.width != width:
-        raise InputError(
+        raise ConfigurationError(
             f"{source.name}: the features have {rows.width} numbers per row, but the model takes {width}: give those "
             "that it was trained on"
         )
     if rows.spec is not None and wanted is not None and (difference := spec_difference(rows.spec, wanted)):
-        raise InputError(f"{source.name}: these features {difference}, which is what the model was trained on")
+        raise ConfigurationError(f"{source.name}: these features {difference}, which is what the model was trained on")
     if rows.count == 0:
         raise InputError(f"{source.name}: there is no row in it")
     return rows
-
-
-def _paths(source: StreamSource) -> list[str]:
-    return [source.target] if Path(source.target).is_file() else source.target.split("+")
 
 
 def _pickled(path: Path, entry: str | None) -> tuple[NDArray[Any], ...]:

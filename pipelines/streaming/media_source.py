@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from threading import Event
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from pipelines.errors import InputError, MissingDependencyError
 from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame, decode
@@ -13,6 +13,7 @@ from pipelines.streaming.devices import check_device, device_target
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.pcm import PcmReader
 from pipelines.streaming.source import StreamSource
+from pipelines.streaming.standard_input import PipedMedia, standard_input
 
 NETWORK_OPTIONS = {
     # Sound that is lost on the way cannot be asked for again over UDP.
@@ -37,10 +38,10 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
     wanted = "audio" if audio and not video else "video" if video and not audio else "audio and video"
     if source.kind == "pipe":
         if play.pcm is None:
-            return decode(_standard_input(), audio=audio, video=video, live=True)
+            return _with_tracks(wanted, lambda: PipedMedia(audio, video))
         if video:
             raise InputError(f"-: raw sound has no pictures, but the model's features need {wanted}")
-        return PcmReader(_standard_input(), play.pcm, stop)
+        return PcmReader(standard_input(), play.pcm, stop)
     if source.device:
         check_device(source, audio, video)
         target, format = device_target(source)
@@ -50,8 +51,9 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
             raise MissingDependencyError(f"{source.name}: {error}") from error
     options = NETWORK_OPTIONS.get(source.target.partition("://")[0])
     live = source.kind == "url" and not play.fast
-    try:
-        return decode(
+    return _with_tracks(
+        wanted,
+        lambda: decode(
             source.target,
             audio=audio,
             video=video,
@@ -59,14 +61,17 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
             duration=play.duration,
             options=options,
             live=live,
-        )
+        ),
+    )
+
+
+def _with_tracks(wanted: str, opened: Callable[[], OpenMedia]) -> OpenMedia:
+    """Open a source; where it lacks a track, say what it is needed for."""
+    try:
+        return opened()
     except InputError as error:
-        if str(error).endswith(("has no audio track", "has no video track")):
-            raise InputError(f"{error}, but the model's features need {wanted}") from error
-        raise
-
-
-def _standard_input() -> BinaryIO:
-    if sys.stdin is None:  # closed by whoever started us
-        raise InputError("standard input is closed: pipe something into `cotrans stream -`")
-    return sys.stdin.buffer
+        needed = f", but the model's features need {wanted}"
+        explained = re.sub(r"(has no (?:audio|video) track)", rf"\1{needed}", str(error))
+        if explained == str(error):
+            raise
+        raise InputError(explained) from error

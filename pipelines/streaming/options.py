@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pipelines.errors import UsageError
+from pipelines.features.stream_factory import LONGEST_HOP, SHORTEST_HOP
 from pipelines.streaming.source import StreamSource
 
 Late = Literal["drop", "wait"]
 SampleFormat = Literal["u8", "s16le", "s16be", "s24le", "s32le", "s32be", "f32le", "f32be", "f64le"]
 TOP_K = 3  # classes that a prediction names unless told otherwise
 SAMPLE_FORMATS: tuple[str, ...] = get_args(SampleFormat)
+LONGEST = 1e9  # seconds: thirty years, beyond which times are no longer exact
+MOST_SAMPLES, MOST_CHANNELS = 10_000_000, 1024  # of raw sound: per second, and side by side
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,9 @@ class PcmOptions:
         if self.sample_format not in SAMPLE_FORMATS:
             known = ", ".join(SAMPLE_FORMATS)
             raise UsageError(f"unknown --sample-format '{self.sample_format}': choose from {known}")
-        if self.channels < 1 or self.rate < 1:
-            raise UsageError("--rate and --channels must be positive")
+        for name, value, most in (("--rate", self.rate, MOST_SAMPLES), ("--channels", self.channels, MOST_CHANNELS)):
+            if not 1 <= value <= most:
+                raise UsageError(f"{name} must be from 1 to {most}, not {value}")
 
 
 @dataclass(frozen=True)
@@ -53,15 +57,16 @@ class PlayOptions:
     def __post_init__(self) -> None:
         if self.late not in (None, *get_args(Late)):
             raise UsageError(f"unknown --late '{self.late}': choose from {', '.join(get_args(Late))}")
-        for name, value in (("--start", self.start), ("--reconnects", self.reconnects)):
-            if value < 0:
-                raise UsageError(f"{name} must not be negative")
-        for name, value in (("--every", self.every), ("--longest-lag", self.longest_lag), ("--at-once", self.at_once)):
-            if not value > 0:
-                raise UsageError(f"{name} must be positive, not {value}")
-        for name, given in (("--duration", self.duration), ("--hop", self.hop)):
-            if given is not None and not given > 0:
-                raise UsageError(f"{name} must be positive, not {given}")
+        if self.reconnects < 0:
+            raise UsageError(f"--reconnects must not be negative, not {self.reconnects}")
+        if self.at_once < 1:
+            raise UsageError(f"--at-once must be at least 1, not {self.at_once}")
+        check_seconds("--start", self.start, zero=True)
+        check_seconds("--every", self.every)
+        check_seconds("--longest-lag", self.longest_lag)
+        check_seconds("--duration", self.duration)
+        if self.hop is not None and not SHORTEST_HOP <= self.hop <= LONGEST_HOP:
+            raise UsageError(f"--hop must be from {SHORTEST_HOP:g} to {LONGEST_HOP:g} seconds, not {self.hop:g}")
 
     def check_sources(self, sources: Sequence[StreamSource]) -> None:
         """Refuse options that mean nothing for these sources."""
@@ -91,11 +96,18 @@ class PredictionOptions:
             raise UsageError(f"--top-k must be at least 1, not {self.top_k}")
         if not 0.0 <= self.threshold <= 1.0:
             raise UsageError(f"--threshold must be from 0 to 1, not {self.threshold:g}")
-        if self.smooth < 0:
-            raise UsageError(f"--smooth must not be negative, not {self.smooth:g}")
+        check_seconds("--smooth", self.smooth, zero=True)
 
     def shown(self, classes: int) -> int:
         """How many of a model's classes a prediction names."""
         if self.top_k is not None and self.top_k > classes:
             raise UsageError(f"--top-k {self.top_k}: the model has only {classes} classes")
         return self.top_k or min(TOP_K, classes)
+
+
+def check_seconds(option: str, value: float | None, zero: bool = False) -> None:
+    """Refuse a number that is no length of time; NaN is within no bounds."""
+    if value is None or (0 < value <= LONGEST) or (zero and value == 0):
+        return
+    least = "0 or more" if zero else "more than 0"
+    raise UsageError(f"{option} must be {least} and at most {LONGEST:g} seconds, not {value:g}")

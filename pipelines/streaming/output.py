@@ -36,6 +36,7 @@ class OutputOptions:
             raise UsageError(f"unknown --format '{self.format}': choose from {', '.join(FORMATS)}")
         if self.format is None and self.out is not None and not self.to_folder and self.out.suffix:
             self._check_suffix(self.out)
+        self._check_agreement()
         if self.scores and (self.segments or self.chosen in SUBTITLES):
             raise UsageError("--scores is about single frames: it does not go with --segments, srt and vtt")
         if self.scores and self.chosen == "table":
@@ -57,9 +58,30 @@ class OutputOptions:
             known = ", ".join(SUFFIXES)
             raise UsageError(f"--out {out}: the suffix {out.suffix} names no format ({known} do): say --format")
 
+    def _check_agreement(self) -> None:
+        """Refuse one format under the name of another; a .txt may hold any."""
+        if self.format is None or self.out is None or self.to_folder:
+            return
+        named = SUFFIXES.get(self.out.suffix.lower(), self.format)
+        if named not in (self.format, "table"):
+            right = self.out.with_suffix(EXTENSIONS[self.format])
+            raise UsageError(
+                f"--out {self.out} says {named}, --format says {self.format}: leave one out, or use {right}"
+            )
+
     @property
     def by_segments(self) -> bool:
         return self.segments or self.chosen in SUBTITLES
+
+
+def output_files(output: OutputOptions, sources: Sequence[StreamSource]) -> list[tuple[str, Path]]:
+    """What is written, and what asks for it."""
+    if output.out is None:
+        return []
+    if not output.to_folder:
+        return [("--out", output.out)]
+    names = file_names(sources, EXTENSIONS[output.chosen])
+    return [(f"--out (for {source.name})", output.out / name) for source, name in zip(sources, names, strict=True)]
 
 
 def make_sink(

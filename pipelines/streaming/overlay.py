@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError
 from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode
+from pipelines.files import use_common_mode
 from pipelines.streaming.label_panel import LabelPanel
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.pipeline import SourceEnded
 from pipelines.streaming.prediction import Prediction
 
 CLOCK = 90_000  # ticks per second
+SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".ts", ".flv")  # containers that take H.264
 QUALITY = {"crf": "20", "preset": "veryfast"}
 
 
@@ -38,7 +40,7 @@ class Overlay:
         self._prediction: Prediction | None = None
         self._end = 0.0  # media seconds since the start up to which the video goes
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix or ".mp4", dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
         os.close(handle)
         self._temporary = Path(name)
         try:
@@ -74,6 +76,7 @@ class Overlay:
             return
         with self._temporary.open("rb+") as file:
             os.fsync(file.fileno())
+        use_common_mode(self._temporary)
         self._temporary.replace(self._target)
 
     def state(self) -> None:

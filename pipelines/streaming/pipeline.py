@@ -39,6 +39,7 @@ class SourceEnded:
     number: int
     name: str
     error: CotransError | None
+    end: float | None = None  # media seconds at which it ended, where that is known
 
 
 class Stream:
@@ -182,14 +183,14 @@ class Stream:
                         number = self._pending.popleft()
                     except IndexError:
                         return
-                error = self._play(slot, number)
+                ended = self._play(slot, number)
                 if not self._stop.is_set():
-                    self._inbox.put(slot, Ended(number, error))
+                    self._inbox.put(slot, ended)
                 number = None
         finally:
             self._inbox.finish(slot)
 
-    def _play(self, slot: int, number: int) -> CotransError | None:
+    def _play(self, slot: int, number: int) -> Ended:
         source = self.sources[number]
         context = PlayContext(
             model=self.model,
@@ -202,17 +203,18 @@ class Stream:
             on_decoded=partial(self.statistics.took, "decode"),
         )
         place = self._encoder.places.get(number, Place())
+        emitter = RowEmitter(context, number, source, slot, place, restart=number not in self._encoder.slots)
         try:
-            play(RowEmitter(context, number, source, slot, place, restart=number not in self._encoder.slots))
+            play(emitter)
         except CotransError as error:
-            return error
+            return Ended(number, error, emitter.media_end)
         except Exception as error:
             # Whatever a strange source does to a decoder, the other sources go on.
             text = f"{source.name}: {type(error).__name__}: {error} (unexpected: please report it)"
             problem = InputError(text.replace("\n", " "))
             problem.__cause__ = error
-            return problem
-        return None
+            return Ended(number, problem, emitter.media_end)
+        return Ended(number, None, emitter.media_end)
 
     # ---- output --------------------------------------------------------------------------------------------
 
@@ -256,7 +258,7 @@ class Stream:
         if ended.error is not None:
             self.errors.append(ended.error)
             self.statistics.failed(ended.source, str(ended.error))
-        return SourceEnded(ended.source, name, ended.error)
+        return SourceEnded(ended.source, name, ended.error, ended.end)
 
     def _remark(self, number: int, text: str) -> None:
         if text.startswith("connected again"):
@@ -295,7 +297,7 @@ class Stream:
         sink = self._sink_state() if self._sink_state else None
         snapshot = StreamSnapshot(mark.state, tuple(progress), sink, self._settings)
         try:
-            save_snapshot(self.options.snapshot, self.model.model, snapshot)
+            save_snapshot(self.options.snapshot, self.model.model, snapshot, self.model.name)
         except OSError as error:
             raise InputError(f"cannot write the snapshot {self.options.snapshot}: {error.strerror or error}") from error
 

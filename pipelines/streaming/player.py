@@ -29,7 +29,11 @@ def play(emitter: RowEmitter) -> None:
                 ended = play_rows(emitter, ended)
             else:
                 player = MediaPlayer(emitter, ended)
-                player.play()
+                try:
+                    player.play()
+                finally:
+                    # The last row goes on for a whole hop, the media may not. In a loop, times go on without it.
+                    emitter.media_end = None if emitter.context.options.loop else player.reached or None
                 ended = player.clock.wall(player.reached) if player.clock.started else None
             if not (emitter.context.options.loop and source.repeatable):
                 return

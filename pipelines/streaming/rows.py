@@ -43,6 +43,7 @@ class Ended:
 
     source: int
     error: CotransError | None = None
+    end: float | None = None  # media seconds at which it ended, where that is known
 
 
 @dataclass(frozen=True)

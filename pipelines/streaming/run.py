@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from pipelines.errors import InputError, UsageError
-from pipelines.files import write_text
+from pipelines.files import refuse_overwriting, write_text
 from pipelines.streaming.options import PlayOptions, PredictionOptions
-from pipelines.streaming.output import OutputOptions, make_sink
-from pipelines.streaming.overlay import Overlay
+from pipelines.streaming.output import OutputOptions, make_sink, output_files
+from pipelines.streaming.overlay import SUFFIXES, Overlay
 from pipelines.streaming.pipeline import SourceEnded, Stream
 from pipelines.streaming.prediction import Prediction
 from pipelines.streaming.rows import Remark
@@ -60,6 +60,7 @@ class StreamRun:
         self._interrupted = False
         if options.overlay is not None:
             check_overlay(options, sources)
+        check_outputs(options, sources, model)
         self.stream = Stream(
             sources, model, options.play, options.prediction, observer.remark, lambda: self._sink_state()
         )
@@ -104,8 +105,23 @@ class StreamRun:
         return self._sinks[0].state() if self._sinks and self._options.output is not None else None
 
 
+def check_outputs(options: RunOptions, sources: Sequence[StreamSource], model: StreamModel) -> None:
+    """Refuse to write over what is read, or two outputs over one another."""
+    play = options.play
+    single = [("--overlay", options.overlay), ("--summary", options.summary), ("--snapshot", play.snapshot)]
+    outputs = [(option, path) for option, path in single if path is not None]
+    if options.output is not None:
+        outputs += output_files(options.output, sources)
+    inputs = [*model.files, *(file for source in sources for file in source.files)]
+    refuse_overwriting(outputs, inputs)
+    if play.resume is not None:  # only the next snapshot may take its place
+        refuse_overwriting([output for output in outputs if output[0] != "--snapshot"], [play.resume])
+
+
 def check_overlay(options: RunOptions, sources: Sequence[StreamSource]) -> None:
-    """Refuse what an overlay cannot be made of."""
+    """Refuse what an overlay cannot be made of, or written as."""
+    if options.overlay is not None and options.overlay.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"--overlay {options.overlay}: choose a name that ends in {', '.join(SUFFIXES)}")
     if len(sources) != 1 or sources[0].kind != "media":
         raise UsageError("--overlay draws on one video file: give exactly one, and no camera, address or features")
     if options.play.loop:

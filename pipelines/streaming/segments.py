@@ -68,8 +68,11 @@ class SegmentMerger:
             track.frames += 1
         return sorted(closed, key=lambda segment: segment.start)
 
-    def finish(self) -> list[Segment]:
-        """The source is over."""
+    def finish(self, media_end: float | None = None) -> list[Segment]:
+        """The source is over. media_end: media seconds after which there is nothing, where that is known."""
+        for track in self._tracks.values():
+            if media_end is not None:
+                track.end = max(track.start, min(track.end, media_end))
         return sorted((self._close(label) for label in list(self._tracks)), key=lambda segment: segment.start)
 
     def state(self) -> dict[str, Any]:

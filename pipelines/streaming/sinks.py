@@ -115,7 +115,7 @@ class SegmentSink:
     def write(self, event: Event) -> None:
         if isinstance(event, SourceEnded):
             if event.number in self._mergers:
-                self._write(self._mergers.pop(event.number).finish())
+                self._write(self._mergers.pop(event.number).finish(event.end))
             return
         number = event.source_number
         if number not in self._mergers:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import CheckpointError, UsageError
+from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.model.snapshot import read_extra, save_state
 from pipelines.model.state import StreamState
 from pipelines.model.transformer import ContinualTransformer
@@ -39,19 +39,24 @@ class StreamSnapshot:
     settings: dict[str, Any]  # what must be the same when the stream goes on
 
 
-def save_snapshot(path: Path, model: ContinualTransformer, snapshot: StreamSnapshot) -> None:
+def save_snapshot(path: Path, model: ContinualTransformer, snapshot: StreamSnapshot, model_name: str) -> None:
     """Write a snapshot atomically."""
     value = {
         "version": VERSION,
         "sources": [asdict(source) for source in snapshot.sources],
         "sink": snapshot.sink,
         "settings": snapshot.settings,
+        "model": model_name,
     }
     save_state(snapshot.state, model.config, path, {KEY: json.dumps(value)})
 
 
 def load_snapshot(path: Path, model: ContinualTransformer) -> StreamSnapshot:
     """Read a snapshot that was written for the same model."""
+    if not path.exists():
+        raise InputError(
+            f"there is no snapshot {path} to resume from: leave --resume out, and --snapshot {path} will write one"
+        )
     extra = read_extra(path)
     if KEY not in extra:
         raise CheckpointError(f"{path} is a stream state, but not a snapshot of `cotrans stream`")
@@ -61,9 +66,16 @@ def load_snapshot(path: Path, model: ContinualTransformer) -> StreamSnapshot:
             raise CheckpointError(f"{path} was written by another version of cotrans (snapshot {value['version']})")
         sources = tuple(SourceProgress(**{**source, "place": Place(**source["place"])}) for source in value["sources"])
         sink, settings = value["sink"], value["settings"]
+        name = value.get("model")  # older snapshots do not say it
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is a damaged snapshot ({error})") from error
-    return StreamSnapshot(model.restore(path), sources, sink, settings)
+    try:
+        state = model.restore(path)
+    except CheckpointError as error:
+        if name is None or "another model" not in str(error):
+            raise
+        raise CheckpointError(f"{path} is the state of another model, {name}: resume with --model {name}") from error
+    return StreamSnapshot(state, sources, sink, settings)
 
 
 def check_same(path: Path, snapshot: StreamSnapshot, names: Sequence[str], settings: dict[str, Any]) -> None:

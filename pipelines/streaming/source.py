@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +26,7 @@ class StreamSource:
     target: str  # path, address or device
     entry: str | None = None  # the video of an OadTR pickle
     problem: str | None = None  # why it cannot be played: it fails at once, and the others play
+    list_file: str | None = None  # the list that names it
 
     @property
     def device(self) -> bool:
@@ -35,6 +36,22 @@ class StreamSource:
     def repeatable(self) -> bool:
         """Whether it can be played from the beginning again, with the same content."""
         return self.kind in ("media", "features")
+
+    @property
+    def files(self) -> list[Path]:
+        """Everything on the disk that playing it reads."""
+        named = [Path(self.list_file)] if self.list_file else []
+        if self.kind == "features":
+            parts = [Path(part) for part in feature_paths(self.target)]
+            # What stands beside our feature files says what they hold.
+            beside = [part.with_suffix(end) for part in parts if part.suffix == ".npy" for end in (".json", TIMES)]
+            return [*named, *parts, *beside]
+        return [*named, Path(self.target)] if self.kind == "media" else named
+
+
+def feature_paths(target: str) -> list[str]:
+    """The files of a feature source: `rgb.npy+flow.npy` are two, unless one file is called so."""
+    return [target] if Path(target).is_file() else target.split("+")
 
 
 def find_sources(texts: Sequence[str]) -> list[StreamSource]:
@@ -93,7 +110,8 @@ def _list(path: Path) -> list[StreamSource]:
     except (InputError, UsageError) as error:  # it cannot be read, or it is empty
         return [_unplayable(str(path), str(error).removeprefix(f"{path}: "))]
     there = [_file(recording.path) for recording in found.recordings]
-    return there + [_unplayable(name, "no such file") for name in found.missing]
+    listed = there + [_unplayable(name, "no such file") for name in found.missing]
+    return [replace(source, list_file=str(path)) for source in listed]
 
 
 def _joined_or_entry(text: str) -> list[StreamSource]:

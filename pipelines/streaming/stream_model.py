@@ -25,6 +25,7 @@ class StreamModel:
     """Everything that streams share. The networks that compute features are loaded when the first media is opened."""
 
     name: str
+    files: tuple[Path, ...]  # the checkpoint and the weights that it was opened with
     model: ContinualTransformer
     class_names: tuple[str, ...]
     features: FeatureSpec | None  # None: the checkpoint does not say what it was trained on
@@ -79,6 +80,7 @@ def open_model(
         parameter.requires_grad_(False)
     return StreamModel(
         name=str(name or path.stem),
+        files=(path, *(Path(text.partition("=")[2] or text) for text in weights)),
         model=model,
         class_names=checkpoint.class_names,
         features=checkpoint.features,

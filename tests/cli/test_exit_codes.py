@@ -62,6 +62,18 @@ MISTAKES: dict[tuple[str, int], list[tuple[str, ...]]] = {
         ("evaluate", *DATA, "-c", "model.safetensors", "--validation", "2"),
         ("data", "inspect", *DATA, "--validation", "2"),
         ("stream", "rows.npy", "--model", "model.safetensors", "--threads", "0"),
+        *(
+            ("stream", "rows.npy", "--model", "model.safetensors", option, value)
+            for option in ("--smooth", "--start", "--duration", "--every", "--longest-lag", "--hop", "--threshold")
+            for value in ("inf", "nan", "-1", "1e300")
+        ),
+        ("stream", "rows.npy", "--model", "model.safetensors", "--top-k", "0"),
+        ("stream", "rows.npy", "--model", "model.safetensors", "--at-once", "0"),
+        ("stream", "rows.npy", "--model", "model.safetensors", "--reconnects", "-1"),
+        ("stream", "-", "--model", "model.safetensors", "--rate", "0"),
+        ("stream", "-", "--model", "model.safetensors", "--rate", "16000", "--channels", "0"),
+        ("stream", "-", "--model", "model.safetensors", "--rate", "16000", "--channels", "-2"),
+        ("stream", "-", "--model", "model.safetensors", "--rate", "16000", "--sample-format", ""),
     ],
     ("an option that is missing", USAGE): [
         ("data", "inspect"),
@@ -74,6 +86,7 @@ MISTAKES: dict[tuple[str, int], list[tuple[str, ...]]] = {
     ("a file or folder that is not there", INPUT): [
         ("stream", "nothing.npy"),
         ("stream", "rows.npy", "--model", "nothing.safetensors"),
+        ("stream", "rows.npy", "--model", "model.safetensors", "--resume", "nothing.state"),
         ("extract", "nothing.wav", "--out", "out", "--features", "logmel"),
         ("evaluate", *DATA, "-c", "nothing.safetensors"),
         ("evaluate", "--dataset", "folder", "--root", "nothing", "-c", "model.safetensors"),
@@ -107,6 +120,9 @@ MISTAKES: dict[tuple[str, int], list[tuple[str, ...]]] = {
         ("flops", "--model", "cooadtr-b1", "--heads", "7"),
         ("train", *DATA, "--set", "model.heads=7", "--out", "out"),
         ("train", *DATA, "--recipe", "wrong.toml"),
+        ("stream", "wide.npy", "--model", "model.safetensors"),
+        ("evaluate", *DATA, "-c", "wide.safetensors"),
+        ("convert", "model.safetensors", "--verify", "wide.npy"),
     ],
     ("a model file that cannot be used", CHECKPOINT): [
         ("stream", "rows.npy", "--model", "broken.safetensors"),
@@ -129,6 +145,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "wrong.toml").write_text("[training]\nepoch = 3\n")
     (folder / "empty").mkdir()
     np.save(folder / "rows.npy", np.zeros((4, 5), np.float32))
+    np.save(folder / "wide.npy", np.zeros((4, 99), np.float32))
+    write_model(folder / "wide.safetensors", input_width=99)
     return folder
 
 

@@ -118,7 +118,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     dataset = clips(tmp_path)
     with pytest.raises(InputError, match="the split 'test' has no items"):
         evaluate_model(build(3), "abc", dataset, "test")
-    with pytest.raises(InputError, match="5 numbers per row, but the model takes 7"):
+    with pytest.raises(ConfigurationError, match="5 numbers per row, but the model takes 7"):
         evaluate_model(build(3, input_width=7), "abc", dataset, "validation")
     with pytest.raises(ConfigurationError, match="class 1 of the model is 'c', but 'b' in dataset folder"):
         check_class_names("acb", dataset)

@@ -137,7 +137,7 @@ def test_damaged_recordings_are_reported_and_do_not_disturb_others(mode: Mode, w
 
 def test_what_cannot_run_is_one_line() -> None:
     model = build()
-    with pytest.raises(InputError, match="video 0: the features have 7 numbers per row, but the model takes 6"):
+    with pytest.raises(ConfigurationError, match="video 0: the features have 7 numbers per row, but the model takes 6"):
         run_model(model, streams((4,), width=7), "chunk")
     with pytest.raises(InputError, match="no recording to run"):
         run_model(model, [], "chunk")
