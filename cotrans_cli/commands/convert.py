@@ -118,6 +118,9 @@ def convert(
     every step, with the converted one over six windows of random features. If they differ by more than 1e-4
     relative, nothing is written and the exit code is 5.
     """
+    from pipelines.checkpoints.output_path import output_path
+
+    output_path(file, out, force, verify)  # what is wrong with it is told now, not after the imports below
     from pipelines.checkpoints.conversion import ConversionOptions
     from pipelines.checkpoints.conversion import convert as run_conversion
     from pipelines.checkpoints.imported import Hints

@@ -34,7 +34,10 @@ TOKEN = "Class token"  # apart: beside an option with two names there is no room
 
 def flops(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A checkpoint: ours, or one that `cotrans convert` reads.")
+        Path | None,
+        typer.Argument(
+            metavar="FILE|NAME", help="A checkpoint (or one that `convert` reads), a built-in model, a run's folder."
+        ),
     ] = None,
     model: Annotated[
         str | None,

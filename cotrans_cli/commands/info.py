@@ -19,6 +19,8 @@ Examples:
 
   cotrans info model.safetensors
 
+  cotrans info sound-events      a built-in model; the folder of a run works too
+
   cotrans info oadtr.pth      what cotrans convert will find in it
 
   cotrans info features/talk.npy
@@ -31,7 +33,9 @@ def info(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="A checkpoint (ours or another project's), stream state, feature file or media."
+            metavar="FILE|NAME",
+            help="A checkpoint (ours or another project's), a built-in model, the folder of a run, stream state, "
+            "feature file or media.",
         ),
     ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -20,6 +20,10 @@ Examples:
 """
 
 
+WIDTH = 80  # columns: classes are easier to read in short lines
+_COLUMNS = {"model": "left", "classes": "left", "features": "left", "rows/s": "right", "window": "right"}
+
+
 def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the models that ship with cotrans: their classes, features and window."""
     from pipelines.checkpoints.builtin import builtin_models
@@ -37,26 +41,29 @@ def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for name, justify in (("model", "left"), ("classes", "left"), ("features", "left"), ("window", "right")):
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for name, justify in _COLUMNS.items():
+        table.add_column(name, justify=justify, no_wrap=name != "classes")  # type: ignore[arg-type]
     for model in found:
-        header = model.header
-        hop = header.features.hop if header.features else None
-        window = f"{header.config.window * hop:g} s" if hop else f"{header.config.window} rows"
-        mark = " (default)" if model.name == default else ""
-        features = f"{header.features.name}, {1 / hop:g} rows/s" if header.features and hop else "unknown"
-        table.add_row(f"{model.name}{mark}", ", ".join(header.class_names), features, window)
-    result_console().print(table)
-    note("use one with `cotrans stream SOURCE --model NAME`; `cotrans info FILE` says more about a checkpoint")
+        hop = model.features.hop if model.features else None
+        table.add_row(
+            f"{model.name}\n(default)" if model.name == default else model.name,
+            ", ".join(model.class_names),
+            model.features.name if model.features else "unknown",
+            f"{1 / hop:g}" if hop else "",
+            f"{model.window * hop:g} s" if hop else f"{model.window} rows",
+        )
+    console = result_console()
+    console.width = min(console.width, WIDTH)
+    console.print(table)
+    note("use one with `cotrans stream SOURCE --model NAME`; `cotrans info NAME` says more about it")
 
 
 def _values(model: BuiltinModel) -> dict[str, Any]:
-    header = model.header
     return {
         "name": model.name,
         "path": str(model.path),
         "size": model.size,
-        "class_names": list(header.class_names),
-        "features": header.features.to_dict() if header.features else None,
-        "window": header.config.window,
+        "class_names": list(model.class_names),
+        "features": model.features.to_dict() if model.features else None,
+        "window": model.window,
     }

@@ -185,6 +185,10 @@ def train(
         "optimizer.weight_decay": weight_decay,
     }
     from pipelines.errors import UsageError
+    from pipelines.training.run_place import require_free
+
+    if out is not None and resume is None:
+        require_free(out)  # what is wrong with it is told now, not after the imports below
     from pipelines.training.recipe_file import build_recipe, parse_settings, parse_table, recipe_text
 
     named = [key for key, value in flags.items() if value is not None]

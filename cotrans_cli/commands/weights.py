@@ -85,8 +85,12 @@ def get(name: Name) -> None:
     """Fetch a file of weights into the cache (resumable, checksum verified) and print its path."""
     from pipelines.features.weight_store import WeightStore
 
-    with _progress(name) as on_progress:
-        path = WeightStore().get(name, on_progress)
+    store = WeightStore()
+    path = store.find(name)
+    if path is None:
+        store.known(name)  # a wrong name is told before anything is said to be fetched
+        with _progress(name) as on_progress:
+            path = store.get(name, on_progress)
     print_line(str(path))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from pipelines.checkpoints.checkpoint import SUFFIX, CheckpointHeader, read_header
-from pipelines.errors import InputError, UsageError
+from pipelines.checkpoints.safetensors_header import SUFFIX, read_metadata
+from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.features.spec import FeatureSpec
 from pipelines.wording import did_you_mean
 
 
@@ -18,7 +20,9 @@ class BuiltinModel:
     name: str
     path: Path
     size: int  # bytes
-    header: CheckpointHeader
+    class_names: tuple[str, ...]
+    features: FeatureSpec | None
+    window: int  # rows
 
 
 def models_folder() -> Path:
@@ -35,7 +39,19 @@ def builtin_names() -> list[str]:
 def builtin_models() -> list[BuiltinModel]:
     """Every built-in model with what its file says about it."""
     paths = [models_folder() / f"{name}{SUFFIX}" for name in builtin_names()]
-    return [BuiltinModel(path.stem, path, path.stat().st_size, read_header(path)) for path in paths]
+    return [_described(path) for path in paths]
+
+
+def _described(path: Path) -> BuiltinModel:
+    """What the file says about itself; whether all of it is right is seen when the model is loaded."""
+    metadata = read_metadata(path)
+    try:
+        names, features = json.loads(metadata["class_names"]), json.loads(metadata["features"])
+        spec = None if features is None else FeatureSpec.from_dict(features)
+        window = int(json.loads(metadata["config"])["window"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: it does not say what it is; install cotrans again") from error
+    return BuiltinModel(path.stem, path, path.stat().st_size, tuple(names), spec, window)
 
 
 def find_model(name_or_path: str | Path) -> Path:

@@ -28,7 +28,6 @@ from pipelines.wording import listed, one_line
 
 FORMAT = "cotrans-model"
 VERSION = 1
-SUFFIX = ".safetensors"
 _KEYS = ("format", "version", "config", "class_names", "features", "provenance", "checksum")
 _PRECISIONS = (torch.float32, torch.float64)
 _LARGEST_CYCLIC_TABLE = 2**28  # numbers: computed from the configuration, so no tensor in the file bounds it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,19 +16,18 @@ from pipelines.checkpoints.adaptation import drop_decoder, recycle
 from pipelines.checkpoints.checkpoint import default_class_names, save_checkpoint, shape_text
 from pipelines.checkpoints.imported import Hints, Imported, position_entries
 from pipelines.checkpoints.opening import OpenedSource, open_source
+from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import filled_model
 from pipelines.checkpoints.proof import LIMIT, Progress, Proof, prove, random_stream
-from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.features.npy_reader import read_npy
-from pipelines.files import file_sha256, refuse_overwriting, unwritable
+from pipelines.files import file_sha256, unwritable
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
 
 Mode = Literal["exact", "recycling"]
 CountMacs = Callable[[Callable[[], object]], int]
-OUTPUT_SUFFIX = ".cotrans.safetensors"
 # What weights are called before they are converted.
-_SUFFIXES = (".cotrans.safetensors", ".safetensors", ".pth.tar", ".pth", ".pt", ".ckpt", ".bin", ".tar")
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def convert(
     path: Path, options: ConversionOptions, count_macs: CountMacs, progress: Progress | None = None
 ) -> Conversion:
     """Convert a checkpoint and write it, if the proof holds; otherwise CheckpointError, and nothing is written."""
-    target = output_path(path, options)
+    target = output_path(path, options.output, options.force, options.verify)
     opened = open_source(path, _hints(options))
     imported = _adapted(opened.imported, options)
     model = filled_model(imported.config, imported.weights)
@@ -145,25 +143,6 @@ def convert(
     except OSError as error:
         raise InputError(unwritable(target, error)) from error
     return conversion
-
-
-def output_path(path: Path, options: ConversionOptions) -> Path:
-    """Where the result goes; refused when something is there that may not be overwritten."""
-    target = options.output
-    if target is None:
-        stem = next((path.name.removesuffix(end) for end in _SUFFIXES if path.name.endswith(end)), path.stem)
-        target = path.with_name(stem + OUTPUT_SUFFIX)
-    if target.is_dir():
-        raise UsageError(f"{target} is a folder: give --out the name of a file")
-    refuse_overwriting([("--out", target)], [path, *filter(None, [options.verify])])
-    folder = next(parent for parent in target.absolute().parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise InputError(
-            f"cannot write to {target} ({folder} is no folder that you may write to): choose another folder"
-        )
-    if target.exists() and not options.force:
-        raise UsageError(f"{target} exists already: add --force to overwrite it, or --out for another name")
-    return target
 
 
 def _hints(options: ConversionOptions) -> Hints:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import build_model, read_header
 from pipelines.checkpoints.opening import import_source, recognised_as
 from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source
@@ -31,11 +33,14 @@ class Description:
 
 
 def describe(path: Path) -> Description:
-    """Say what a file is. Files that nothing here reads are an InputError, damaged ones the error of their kind."""
-    if not path.exists():
-        raise InputError(f"there is no file {path}")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: give a file in it")
+    """Say what a file is; path may also name a built-in model or the folder of a run.
+
+    Files that nothing here reads are an InputError, damaged ones the error of their kind.
+    """
+    if not path.is_file():
+        if not path.is_dir() and (path.suffix or len(path.parts) > 1):  # no name of a model, but a place
+            raise InputError(f"there is no file {path}")
+        path = find_model(path)
     return _describer(path)(path)
 
 
@@ -119,7 +124,10 @@ def _other_model(path: Path, source: SourceFile) -> Description:
 def _state(path: Path) -> Description:
     metadata = _metadata(path)
     rows = metadata.get("rows", "?")
-    details = {"rows": int(rows) if rows.isdecimal() else None, "extra": snapshot.read_extra(path)}
+    details = {
+        "rows": int(rows) if rows.isdecimal() else None,
+        "extra": {key: _opened(text) for key, text in snapshot.read_extra(path).items()},
+    }
     return Description(path, "stream state", f"state of {rows} stream{'s' * (rows != '1')}", details)
 
 
@@ -157,7 +165,8 @@ def _media(path: Path) -> Description:
     try:
         info = probe(path)
     except InputError as error:
-        raise InputError(f"{path} is no kind of file that cotrans reads: {error}") from error
+        reason = str(error).removeprefix(f"{path}: ")
+        raise InputError(f"{path} is no kind of file that cotrans reads: {reason}") from error
     parts = [info.format]
     if info.duration is not None:
         parts.append(f"{info.duration:.2f} s")
@@ -177,6 +186,14 @@ def _metadata(path: Path) -> dict[str, str]:
             return dict(file.metadata() or {})
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path} is damaged, truncated or not a safetensors file ({error})") from error
+
+
+def _opened(text: str) -> Any:
+    """What a text holds, where it is JSON; the text itself where it is not."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _plain(value: object) -> bool:

@@ -53,9 +53,11 @@ def file_kind(path: Path) -> FileKind:
     if start[8:9] == b"{":
         return "cotrans" if _is_ours(path) else "safetensors"
     _refuse_pickle(path)
+    text = one_line(start[:12].decode("ascii", errors="replace"))
+    begins = f" (it begins with '{text}')" if text.isascii() and "?" not in text else ""
     raise CheckpointError(
-        f"{path} is neither a PyTorch nor a safetensors file (it starts with {start[:12]!r}): give the .pth, .pt or "
-        ".safetensors file of a model"
+        f"{path} is neither a PyTorch nor a safetensors file{begins}: give the .pth, .pt or .safetensors file of a "
+        "model"
     )
 
 

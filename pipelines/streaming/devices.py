@@ -34,7 +34,7 @@ def check_device(source: StreamSource, audio: bool, video: bool) -> None:
 
 def models_taking(kind: Kind) -> list[str]:
     """Built-in models whose features come from one kind of media alone."""
-    specs = {model.name: model.header.features for model in builtin_models()}
+    specs = {model.name: model.features for model in builtin_models()}
     return [name for name, spec in specs.items() if spec and {part.kind for part in spec.parts} == {kind}]
 
 

@@ -34,13 +34,14 @@ import torch
 
 from pipelines import __version__
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.errors import CheckpointError, InputError
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write, unwritable, write_text
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.events import EpochDone
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import parse_recipe, recipe_text
+from pipelines.training.run_place import BEST, STATE, require_free
 
 STATE_VERSION = 1
 
@@ -62,7 +63,7 @@ class RunFolder:
 
     @property
     def best(self) -> Path:
-        return self.path / "best.safetensors"
+        return self.path / BEST
 
     @property
     def last(self) -> Path:
@@ -70,7 +71,7 @@ class RunFolder:
 
     @property
     def state(self) -> Path:
-        return self.path / "state.pt"
+        return self.path / STATE
 
     @property
     def summary(self) -> Path:
@@ -78,10 +79,7 @@ class RunFolder:
 
     def begin(self, recipe: Recipe, environment: Mapping[str, Any]) -> None:
         """Start a run here; a folder that holds one already is refused."""
-        if self.state.exists() or self.best.exists():
-            raise UsageError(
-                f"{self.path} holds a run already: go on with --resume {self.path}, or choose another --out"
-            )
+        require_free(self.path)
         with self.writing():
             write_text(self.config, recipe_text(recipe))
             write_text(self.path / "environment.json", _json(environment))

@@ -19,9 +19,8 @@ from pipelines.training.feature_cache import OnItem
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
+from pipelines.training.run_place import SEEDS, require_free
 from pipelines.training.validation import METRICS, Scores
-
-SEEDS = "seeds.toml"  # in the folder of several runs: how many
 
 
 @dataclass(frozen=True)
@@ -92,8 +91,7 @@ def _runs(
     if count == 1:
         return train(recipe, out, False, device, observer, on_item)
     if is_main_process():
-        if (out / SEEDS).exists():
-            raise UsageError(f"{out} holds runs already: go on with --resume {out}, or choose another --out")
+        require_free(out)
         with folder.writing():
             write_text(folder.config, recipe_text(recipe))
             write_text(out / SEEDS, f"count = {count}\n")

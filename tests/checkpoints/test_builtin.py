@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pipelines.checkpoints.builtin import builtin_models, builtin_names, find_model
+from pipelines.checkpoints.checkpoint import read_header
 from pipelines.errors import InputError, UsageError
 
 
@@ -25,9 +29,18 @@ def test_built_in_models_say_what_they_are() -> None:
     """Small, with names for their classes and the features that they take."""
     for model in builtin_models():
         assert model.size < 8_000_000
-        assert model.header.features is not None
-        assert len(set(model.header.class_names)) == model.header.config.classes
-        assert "recipe" in model.header.provenance
+        header = read_header(model.path)
+        assert model.features is not None and model.features == header.features
+        assert model.class_names == header.class_names and model.window == header.config.window
+        assert len(set(model.class_names)) == header.config.classes
+        assert "recipe" in header.provenance
+
+
+def test_listing_models_needs_no_torch() -> None:
+    script = "import sys; from cotrans_cli.main import run; run(['models', '--json']); sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [model["name"] for model in json.loads(done.stdout)] == builtin_names()
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from safetensors.torch import load_file
 
 from pipelines.checkpoints import conversion as conversion_module
 from pipelines.checkpoints import load_checkpoint, save_checkpoint
-from pipelines.checkpoints.conversion import Conversion, ConversionOptions, convert, output_path
+from pipelines.checkpoints.conversion import Conversion, ConversionOptions, convert
 from pipelines.checkpoints.imported import Hints, Outputs
 from pipelines.checkpoints.oadtr import read
+from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import OwnReference, filled_model
 from pipelines.checkpoints.proof import Proof, prove, random_stream
 from pipelines.checkpoints.source_file import SourceFile
@@ -159,17 +160,21 @@ def test_never_overwrites(b1: Path) -> None:
         ("a.b.pt", "a.b.cotrans.safetensors"),
         ("a.pth.tar", "a.cotrans.safetensors"),
         ("a.safetensors", "a.cotrans.safetensors"),
-        ("a.cotrans.safetensors", "a.cotrans.safetensors"),
         ("checkpoint", "checkpoint.cotrans.safetensors"),
     ],
 )
 def test_default_output(tmp_path: Path, name: str, output: str) -> None:
-    assert output_path(tmp_path / name, ConversionOptions()) == tmp_path / output
+    assert output_path(tmp_path / name) == tmp_path / output
+
+
+def test_the_input_is_never_the_output(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="choose another name with --out"):
+        output_path(tmp_path / "a.cotrans.safetensors", force=True)
 
 
 def test_output_that_cannot_be_written(b1: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(UsageError, match="is not a folder that you may write to"):
+    with pytest.raises(InputError, match=r"is no folder that you may write to\): choose another folder"):
         run(b1, hints=NO_TOKEN, output=tmp_path / "file" / "m.safetensors")
     with pytest.raises(UsageError, match="is a folder: give --out the name of a file"):
         run(b1, hints=NO_TOKEN, output=tmp_path)

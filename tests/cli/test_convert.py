@@ -72,7 +72,7 @@ def test_recycling_says_what_to_do(work: Path, capsys: Output) -> None:
 def test_own_output_again(work: Path, capsys: Output) -> None:
     assert run(["convert", "oadtr_decoder.pth"]) == 0
     assert run(["convert", "oadtr_decoder.cotrans.safetensors"]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "choose another name with --out" in capsys.readouterr().err
     assert run(["convert", "oadtr_decoder.cotrans.safetensors", "-o", "again.safetensors"]) == 0
     assert (work / "again.safetensors").read_bytes() == (work / "oadtr_decoder.cotrans.safetensors").read_bytes()
 

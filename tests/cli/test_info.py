@@ -15,6 +15,7 @@ from cotrans_cli.main import run
 from pipelines.checkpoints import save_checkpoint
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
 from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.model.snapshot import save_state
 
 Output = pytest.CaptureFixture[str]
 CONFIG = ModelConfig(input_width=5, width=8, heads=2, feed_forward=12, blocks=2, window=4, classes=3)
@@ -52,6 +53,34 @@ def test_stream_state(tmp_path: Path, capsys: Output) -> None:
     model.snapshot(model.initial_state(3), tmp_path / "s.safetensors")
     value = told(tmp_path / "s.safetensors", capsys)
     assert value["kind"] == "stream state" and value["rows"] == 3
+    extra = {"sources": '["talk.mp4"]', "clock": '{"rows": 7}', "name": "plain text"}
+    save_state(model.initial_state(1), CONFIG, tmp_path / "s.safetensors", extra)
+    told_extra = told(tmp_path / "s.safetensors", capsys)["extra"]
+    assert told_extra == {"sources": ["talk.mp4"], "clock": {"rows": 7}, "name": "plain text"}
+
+
+def test_built_in_models_and_runs_by_name(tmp_path: Path, checkpoint: Path, capsys: Output) -> None:
+    """As `stream` and `evaluate` take them; `flops` does the same."""
+    (tmp_path / "run").mkdir()
+    shutil.copy(checkpoint, tmp_path / "run" / "best.safetensors")
+    assert told(Path("sound-events"), capsys)["kind"] == "checkpoint"
+    assert told(tmp_path / "run", capsys)["class_names"] == ["a", "b", "c"]
+    for name in ("spoken-digits", str(tmp_path / "run")):
+        assert run(["flops", name, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["config"]["blocks"] in (2, 3)
+    for command in ("info", "flops"):
+        assert run([command, "sound-evnts"]) == 2
+        assert "did you mean 'sound-events'?" in capsys.readouterr().err
+
+
+def test_a_file_that_is_nothing_is_named_once(tmp_path: Path, capsys: Output) -> None:
+    text = tmp_path / "text.mp4"
+    text.write_text("# Notes about a video\n")
+    assert run(["info", str(text)]) == 3
+    assert capsys.readouterr().err.count(str(text)) == 1
+    assert run(["convert", str(text)]) == 5
+    error = capsys.readouterr().err
+    assert "(it begins with '# Notes abou')" in error and "b'" not in error
 
 
 def test_models_of_other_projects(golden_dir: Path, capsys: Output) -> None:

@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
-from pipelines.errors import ConfigurationError, InputError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError, MissingDependencyError, UsageError
 from pipelines.features import download as download_module
 from pipelines.features.download import Download, download
 from pipelines.features.weight_registry import SHIPPED, WeightEntry, known_weights, read_registry
@@ -273,23 +275,49 @@ def test_two_downloads_at_once_give_one_whole_file(server: Server, tmp_path: Pat
 
 
 def test_adding_a_file(server: Server, tmp_path: Path) -> None:
-    store = WeightStore({"noise": entry(server)}, tmp_path / "cache")
+    store = WeightStore({"noise": entry(server, size=len(CONTENT))}, tmp_path / "cache")
     right, wrong = tmp_path / "right.pth", tmp_path / "wrong.pth"
     right.write_bytes(CONTENT)
     wrong.write_bytes(CONTENT[:-1])
-    with pytest.raises(InputError, match="is not 'noise'"):
+    with pytest.raises(CheckpointError, match=r"is not 'noise': it has [\d,]+ bytes instead of [\d,]+; add it"):
+        store.add("noise", wrong)
+    wrong.write_bytes(bytes([CONTENT[0] ^ 1]) + CONTENT[1:])
+    with pytest.raises(
+        CheckpointError, match=r"is not 'noise': its checksum is [0-9a-f]+ instead of [0-9a-f]+; add it"
+    ):
         store.add("noise", wrong)
     assert store.find("noise") is None
     assert store.add("noise", right).read_bytes() == CONTENT
     assert store.path("noise").name == "weights.pth"
-    assert store.add("mine", wrong).read_bytes() == CONTENT[:-1]
-    assert store.add("mine", right).read_bytes() == CONTENT
-    assert store.path("mine").name == "right.pth"
+    first, second = tmp_path / "first.npz", tmp_path / "second.safetensors"
+    np.savez(first, weight=np.zeros(3))
+    save_file({"weight": torch.zeros(3)}, second)
+    assert store.add("mine", first).read_bytes() == first.read_bytes()
+    assert store.add("mine", second).read_bytes() == second.read_bytes()
+    assert store.path("mine").name == "second.safetensors"
     assert [status.name for status in store.statuses()] == ["noise", "mine"]
     with pytest.raises(InputError, match="no such file"):
         store.add("mine", tmp_path / "absent.pth")
     with pytest.raises(UsageError, match="cannot be a name"):
         store.add("../mine", right)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"RIFF....WAVEfmt ", "holds no weights"),
+        (b"PK\x03\x04 and nothing more", "is cut off"),
+        ((1000).to_bytes(8, "little") + b'{"a": {}}', "is cut off"),
+    ],
+)
+def test_adding_what_holds_no_weights(content: bytes, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "file.wav"
+    file.write_bytes(content)
+    store = WeightStore({}, tmp_path / "cache")
+    with pytest.raises(CheckpointError, match=said):
+        store.add("mine", file)
+    assert store.find("mine") is None
 
 
 def test_adding_a_wheel_takes_the_member(server: Server, tmp_path: Path) -> None:
