@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pipelines.errors import UsageError
+from pipelines.features.media.resampler import HIGHEST_RATE, LOWEST_RATE
 from pipelines.features.stream_factory import LONGEST_HOP, SHORTEST_HOP
 from pipelines.streaming.source import StreamSource
 
@@ -16,7 +17,7 @@ SampleFormat = Literal["u8", "s16le", "s16be", "s24le", "s32le", "s32be", "f32le
 TOP_K = 3  # classes that a prediction names unless told otherwise
 SAMPLE_FORMATS: tuple[str, ...] = get_args(SampleFormat)
 LONGEST = 1e9  # seconds: thirty years, beyond which times are no longer exact
-MOST_SAMPLES, MOST_CHANNELS = 10_000_000, 1024  # of raw sound: per second, and side by side
+MOST_CHANNELS = 1024  # of raw sound
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,10 @@ class PcmOptions:
         if self.sample_format not in SAMPLE_FORMATS:
             known = ", ".join(SAMPLE_FORMATS)
             raise UsageError(f"unknown --sample-format '{self.sample_format}': choose from {known}")
-        for name, value, most in (("--rate", self.rate, MOST_SAMPLES), ("--channels", self.channels, MOST_CHANNELS)):
-            if not 1 <= value <= most:
-                raise UsageError(f"{name} must be from 1 to {most}, not {value}")
+        if not LOWEST_RATE <= self.rate <= HIGHEST_RATE:
+            raise UsageError(f"--rate must be from {LOWEST_RATE} to {HIGHEST_RATE} samples per second, not {self.rate}")
+        if not 1 <= self.channels <= MOST_CHANNELS:
+            raise UsageError(f"--channels must be from 1 to {MOST_CHANNELS}, not {self.channels}")
 
 
 @dataclass(frozen=True)
