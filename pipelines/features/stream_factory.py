@@ -205,7 +205,7 @@ class StreamFactory:
     @cached_property
     def _options_of(self) -> dict[str, dict[str, Option]]:
         """Options by extractor. A key without a name goes to every extractor that has it, and to one at least."""
-        known = {name: _known_options(name) for name in self.options.names}
+        known = {name: known_options(name) for name in self.options.names}
         result: dict[str, dict[str, Option]] = {name: {} for name in known}
         for text, value in self.options.options.items():
             owner = next((name for name in known if text.startswith(f"{name}.")), None)
@@ -239,7 +239,8 @@ def _known_weights(spec: FeatureSpec, store: WeightStore, given: tuple[str, ...]
             )
 
 
-def _known_options(name: str) -> dict[str, Option]:
+def known_options(name: str) -> dict[str, Option]:
+    """The options of an extractor and their defaults."""
     if is_onnx(name):
         return onnx_options(name)
     if name not in EXTRACTORS:

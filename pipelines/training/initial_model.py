@@ -10,11 +10,11 @@ import torch
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint, read_header
 from pipelines.errors import ConfigurationError
-from pipelines.features.spec_difference import spec_difference
+from pipelines.features.feature_match import check_features, flags_for
+from pipelines.features.spec import FeatureSpec
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset, preset
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.training.data import TrainingData
 from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.recipe import Recipe
 from pipelines.training.statistics import FeatureStatistics, unfolded
@@ -56,20 +56,16 @@ def make_model(
     return unfolded(model, statistics) if recipe.training.standardize and statistics is not None else model
 
 
-def check_initial_features(init: str, data: TrainingData, observer: Observer = nobody) -> None:
+def check_initial_features(init: str, found: FeatureSpec | None, width: int, observer: Observer = nobody) -> None:
     """The checkpoint that training starts from must take these features; small differences are told."""
     header = read_header(find_model(init))
-    wanted, found = header.features, data.spec
-    if wanted is not None and found is not None and (difference := spec_difference(found, wanted)):
-        if (found.name, found.hop, found.width) != (wanted.name, wanted.hop, wanted.width):
-            raise ConfigurationError(
-                f"--init {init} takes other features: these {difference}; give --features {wanted.name} --hop "
-                f"{wanted.hop:g}, as it was trained"
-            )
-        observer(Remark(f"--init {init} was trained on slightly other features: these {difference}"))
-    if header.config.input_width != data.width:
+    wanted = header.features
+    remedy = "" if wanted is None or found is None else f"give {flags_for(found, wanted)}, as it was trained"
+    if remark := check_features(found, wanted, f"--init {init}", remedy):
+        observer(Remark(remark))
+    if header.config.input_width != width:
         raise ConfigurationError(
-            f"--init {init} takes features of width {header.config.input_width}, but these have {data.width}: give "
+            f"--init {init} takes features of width {header.config.input_width}, but these have {width}: give "
             "the features that it was trained on"
         )
 

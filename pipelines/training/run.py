@@ -70,17 +70,26 @@ def train(
 
     Raises TrainingInterrupted on Ctrl-C, with everything saved.
     """
-    if recipe.model.init is not None:
-        read_header(find_model(recipe.model.init))  # what is wrong is told now, not after features have been extracted
-    if recipe.features.names is not None and is_along_bands(recipe.augmentation):
-        spec = feature_spec(recipe.features)
-        band_layout(recipe.augmentation, spec, spec.width)
+    _check_early(recipe)
     with processes(choose_device(device)) as group:
         observer = observer if group.main else nobody
         if recipe.features.finetune:
             recipe = _with_finetuned_extractor(recipe, out, group, observer)
         data = open_data(recipe, group, on_item, lambda text: observer(Remark(text)))
         return train_on(data, recipe, RunFolder(out), resume, group, observer)
+
+
+def _check_early(recipe: Recipe) -> None:
+    """What is wrong with a recipe by itself is told now, not after features have been extracted."""
+    init = recipe.model.init
+    if init is not None:
+        read_header(find_model(init))
+    if recipe.features.names is None or not (init is not None or is_along_bands(recipe.augmentation)):
+        return
+    spec = feature_spec(recipe.features)
+    band_layout(recipe.augmentation, spec, spec.width)
+    if init is not None:
+        check_initial_features(init, spec, spec.width)
 
 
 def train_on(
@@ -97,7 +106,7 @@ def train_on(
     seed = recipe.training.seed
     statistics = _statistics(data, recipe)
     if recipe.model.init is not None:
-        check_initial_features(recipe.model.init, data, observer)
+        check_initial_features(recipe.model.init, data.spec, data.width, observer)
     config = model_config(recipe, data.width, len(data.dataset.class_names), observer)
     model = make_model(recipe, config, seed, statistics)
     problem = make_problem(data, recipe, config, statistics)

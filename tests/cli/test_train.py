@@ -157,8 +157,29 @@ def test_init_takes_the_same_features(tmp_path: Path) -> None:
     assert run(*data, *features, "--hop", "0.1", "--out", tmp_path / "one").exit_code == 0
     error = error_of(*data, *features, "--hop", "0.2", "--init", tmp_path / "one", "--out", tmp_path / "two")
     assert isinstance(error, ConfigurationError)
-    assert "these have a hop of 0.2, not 0.1; give --features logmel --hop 0.1" in str(error)
+    assert str(error).endswith("these have a hop of 0.2, not 0.1; give --hop 0.1, as it was trained")
     assert run(*data, *features, "--hop", "0.1", "--init", tmp_path / "one", "--out", tmp_path / "two").exit_code == 0
+
+
+def test_init_with_a_built_in_model_says_which_options_are_missing(tmp_path: Path) -> None:
+    """Before anything is opened or extracted."""
+    data = ("--dataset", "folder", "--root", tmp_path / "none", "--out", tmp_path / "run")
+    features = ("--features", "musicnn", "--hop", "0.25")
+    error = error_of(*data, *features, "--init", "music-genre")
+    assert isinstance(error, ConfigurationError)
+    assert str(error) == (
+        "--init music-genre was trained on other features: these come from other options of musicnn (output=pooled, "
+        "network=msd, not output=middle+penultimate, network=msd_musicnn); give --feature-option "
+        "output=middle+penultimate --feature-option network=msd_musicnn, as it was trained"
+    )
+    given = ("--feature-option", "output=middle+penultimate", "--feature-option", "network=msd_musicnn")
+    assert isinstance(error_of(*data, *features, *given, "--init", "music-genre"), InputError)  # the next thing
+    error = error_of(*data, "--features", "musicnn", "--hop", "0.5", *given, "--init", "spoken-digits")
+    assert str(error).endswith(
+        "give --features logmel --hop 0.05 --feature-option sample_rate=8000 --feature-option n_mels=24 "
+        "--feature-option window=0.3 --feature-option frames=6 --feature-option level=relative --feature-option "
+        "highest=4000.0, as it was trained"
+    )
 
 
 def test_two_clips_say_what_is_needed(tmp_path: Path) -> None:
