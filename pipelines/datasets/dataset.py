@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.datasets.item import Item
-from pipelines.errors import InputError
+from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.spec import FeatureSpec
 
 # clips: one label for each recording. frames: labels for every row of the feature stream.
@@ -60,7 +60,17 @@ class Dataset:
         return tuple(index for index in range(len(self.class_names)) if index not in left_out)
 
     def with_classes(self, names: tuple[str, ...]) -> Dataset:
-        """The same items with labels that are indices into `names`, which must hold all classes of the dataset."""
+        """The same items with labels that are indices into `names`, which must hold all classes of the dataset.
+
+        Files of per-frame targets have a column for each class in the dataset's own order, and stay what they are.
+        """
+        if names == self.class_names:
+            return self
+        if any(item.targets for item in self.items):
+            raise ConfigurationError(
+                f"dataset {self.name}: its files of targets have columns for {', '.join(self.class_names)}, in this "
+                f"order, not for {', '.join(names)}"
+            )
         new = {old: names.index(name) for old, name in enumerate(self.class_names)}
         items = tuple(
             replace(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
-from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset import ALL, Dataset
 from pipelines.devices import choose_device
 from pipelines.errors import CotransError, UsageError
 from pipelines.evaluation.baseline import NAME as BASELINE
@@ -27,8 +27,9 @@ from pipelines.evaluation.model_evaluation import (
 )
 from pipelines.evaluation.report import mean_and_deviation
 from pipelines.evaluation.runner import MODES, Damage, Mode, Speed
-from pipelines.evaluation.scored_data import ScoredData, other_training
+from pipelines.evaluation.scored_data import ScoredData
 from pipelines.evaluation.smoothing import Smoothing
+from pipelines.evaluation.training_overlap import seen_in_training
 from pipelines.training.feature_cache import OnItem
 
 OnRows = Callable[[str, Mode, int, int], None]  # row of the table, mode, feature rows done, feature rows in all
@@ -127,7 +128,8 @@ def compare_models(
     """Score every contender on the same recordings, and say what each costs."""
     options = options or ComparisonOptions()
     device = choose_device(options.device)
-    data = ScoredData(request, training_record(contenders[0].files[0]))
+    data = ScoredData(request, contenders[0].files[0])
+    _check_baseline(data.part, options)
     detection_protocol(data.dataset, options.protocol)  # a wrong name is told before the work, not after it
     notes = [*data.notes, *data.dataset.problems, *(note for contender in contenders for note in contender.notes)]
     damaged: dict[str, Damage] = {}
@@ -140,7 +142,7 @@ def compare_models(
             part = data.for_model(checkpoint, path, on_item=on_item)
             dataset = _with_classes(_with_hop(part.dataset, checkpoint), checkpoint)
             checkpoint.model.to(device)
-            seen = other_training(path, request.dataset, data.options)
+            seen = _seen(path, data)
             result = _evaluated(contender.name, path, checkpoint, dataset, data.part, options, on_rows)
             results.append(result)
             damaged.update({damage.name: damage for damage in (*part.left_out, *result.damaged)})
@@ -245,12 +247,29 @@ def _with_hop(dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
     return replace(dataset, hop=checkpoint.features.hop)
 
 
+def _seen(path: Path, data: ScoredData) -> str | None:
+    """A remark where a model may have seen what it is scored on."""
+    if data.other_data:
+        return None  # said already, and it cannot be both
+    return seen_in_training(path, data.dataset.name, data.dataset.root, data.part, data.options)
+
+
+def _check_baseline(part: str, options: ComparisonOptions) -> None:
+    if options.baseline == "on" and part in ("train", ALL):
+        raise UsageError(
+            f"--baseline: the {BASELINE} is fitted to the training clips, which are among those to be scored: leave "
+            f"--on {part} out, or --baseline"
+        )
+
+
 def _baseline(
     data: ScoredData, contenders: Sequence[Contender], options: ComparisonOptions, on_item: OnItem | None
 ) -> tuple[Baseline | None, list[str]]:
     """The majority vote, on the features of the first model."""
     if options.baseline == "off" or (options.baseline == "auto" and data.dataset.name != "gtzan"):
         return None, []
+    if data.part in ("train", ALL):
+        return None, [f"no {BASELINE}: it is fitted to the training clips, which are scored here"]
     missing = "train" not in data.dataset.splits or not data.has_features
     if options.baseline == "auto" and missing:
         return None, [f"no {BASELINE}: it is fitted to the training clips, whose features --baseline extracts too"]

@@ -53,7 +53,7 @@ def parse_request(
     """
     given = {key: value for key, value in options.items() if value is not None}
     given |= {key.removeprefix("data."): value for key, value in parse_table("data", more_options, "--data").items()}
-    if given.get("split") in SPLITS:
+    if given.get("split") in (*SPLITS, ALL):
         named = given.pop("split")
         if part not in (None, named):
             raise UsageError(f"--split {named} and --on {part} contradict each other: give one of them")

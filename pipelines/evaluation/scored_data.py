@@ -19,16 +19,20 @@ from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.contenders import training_record
 from pipelines.evaluation.data_request import DataRequest
 from pipelines.evaluation.runner import Damage
+from pipelines.evaluation.training_overlap import (
+    DIVIDING,
+    applicable_options,
+    dividing_options,
+    is_same_folder,
+    recorded_options,
+)
+from pipelines.features.feature_match import check_features
 from pipelines.features.spec import FeatureSpec
-from pipelines.features.spec_difference import spec_difference
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.data import open_media
 from pipelines.training.feature_cache import OnItem, cached_features
 from pipelines.training.recipe import DataOptions, FeatureOptions, Recipe
-
-# Options of a dataset that decide which items are trained on.
-DIVIDING = ("split", "validation", "test", "split_seed", "fold", "test_fold", "group", "seconds", "passes")
 
 
 @dataclass(frozen=True)
@@ -43,22 +47,25 @@ class PartWithFeatures:
 class ScoredData:
     """An open dataset and the part of it that is scored."""
 
-    def __init__(self, request: DataRequest, record: Mapping[str, Any] | None = None) -> None:
-        """record: the recipe of the model's training; what the request leaves open is taken from it."""
-        self._request = _completed(request, record or {})
+    def __init__(self, request: DataRequest, model: Path | None = None) -> None:
+        """model: a checkpoint; what the request leaves open is taken from its training."""
+        same = None if model is None else is_same_folder(model, request.root)
+        self._request = _completed(request, {} if model is None else training_record(model), same)
         self.notes: tuple[str, ...] = ()
+        self.other_data = False  # certainly not what the model was trained on
         part = request.part
         try:
             dataset = _opened(self._request)
         except UsageError as error:
             inherited = dividing_options(self._request.options).keys() - dividing_options(request.options).keys()
-            if request.dataset != "folder" or not inherited:
+            if request.dataset != "folder" or not inherited or same:
                 raise
             # The division of the training folder does not apply here: this is another folder, all of it unseen.
             without = {key: value for key, value in self._request.options.items() if key not in inherited}
             self._request = replace(self._request, options=without)
             dataset = _opened(self._request)
             part = part or ALL
+            self.other_data = True
             self.notes = (
                 f"{request.root} cannot be divided as the model's training data were ({error}): taken to be other "
                 f"data, scored: {part}",
@@ -88,7 +95,7 @@ class ScoredData:
         on_item: OnItem | None = None,
     ) -> PartWithFeatures:
         """The part with the features that a model takes; media is extracted once and kept."""
-        parts = parts or (self.part,)
+        parts = (ALL,) if parts and ALL in parts else parts or (self.part,)  # an item is there once
         items = tuple(item for part in parts for item in self.dataset.split(part))
         features = self._request.features
         if features.names is None and all(item.features for item in items):
@@ -129,37 +136,14 @@ def _opened(request: DataRequest) -> Dataset:
     return open_media(Recipe(data=data, features=_for_opening(request.dataset, request.features)))
 
 
-def dividing_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a dataset's options that decide which items are trained on."""
-    return {key: value for key, value in options.items() if key in DIVIDING}
-
-
-def recorded_options(record: Mapping[str, Any], dataset: str) -> dict[str, Any]:
-    """The dataset's options that a model was trained with; empty where it was another dataset."""
-    data = record.get("data", {})
-    return dict(data.get("options", {})) if data.get("dataset") == dataset else {}
-
-
-def other_training(path: Path, dataset: str, options: Mapping[str, Any]) -> str | None:
-    """A remark where a model was trained on other splits of the dataset than those that are scored."""
-    record = training_record(path)
-    if record.get("data", {}).get("dataset") != dataset:
-        return None
-    trained, scored = (dividing_options(values) for values in (recorded_options(record, dataset), options))
-    if trained == scored:
-        return None
-    return (
-        f"{path} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what it is "
-        "scored on"
-    )
-
-
-def _completed(request: DataRequest, record: Mapping[str, Any]) -> DataRequest:
+def _completed(request: DataRequest, record: Mapping[str, Any], same: bool | None) -> DataRequest:
     """The request with what it leaves open as it was in training.
 
     Once the user says anything about the division, nothing of it is taken over: half of each would be neither.
     """
     recorded = recorded_options(record, request.dataset)
+    if request.dataset == "folder":
+        recorded = applicable_options(recorded, request.root, same)
     if dividing_options(request.options):
         recorded = {key: value for key, value in recorded.items() if key not in DIVIDING}
     features = request.features
@@ -213,17 +197,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _differing(found: FeatureSpec | None, wanted: FeatureSpec | None, path: Path) -> tuple[str, ...]:
     """Features of the right width that were made in another way give wrong scores without any other sign."""
-    if found is None or wanted is None or found.width != wanted.width:
-        return ()  # an unknown way is the user's word; a wrong width is an error of its own
-    difference = spec_difference(found, wanted)
-    if difference is None:
-        return ()
-    if found.name != wanted.name or found.hop != wanted.hop:
-        raise ConfigurationError(
-            f"{path} was trained on other features: these {difference}; leave --feature-dir and --features out to have "
-            "its own made"
-        )
-    return (f"{path} was trained on slightly other features: these {difference}",)
+    remark = check_features(found, wanted, str(path), "leave --feature-dir and --features out to have its own made")
+    return () if remark is None else (remark,)
 
 
 def _reason(item: Item, problems: Sequence[str]) -> str:
@@ -232,7 +207,3 @@ def _reason(item: Item, problems: Sequence[str]) -> str:
         (problem for problem in problems if any(key in problem for key in [*keys, f"{item.name}:"])),
         "its features could not be extracted",
     )
-
-
-def _said(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in options.items()) or "the default splits"

@@ -263,11 +263,82 @@ def test_a_folder_of_ones_own(tmp_path: Path, capsys: Output) -> None:
     assert evaluate("--dataset", "folder", "--root", mine, "-c", model) == 0
     printed = capsys.readouterr()
     assert "folder, all: 4 recordings" in printed.out
-    assert "cannot be divided as the model's training data were" in printed.err
+    notes = result_of(capsys, "--dataset", "folder", "--root", mine, "-c", model)["notes"]
+    assert notes == [
+        "mine: no clip of dog: no accuracy for it",
+        f"{mine} cannot be divided as the model's training data were (--group '(\\d+)-' does not match 'cat/one': give "
+        "a pattern that finds the group in every name): taken to be other data, scored: all",
+    ]
     values = result_of(capsys, "--dataset", "folder", "--root", mine, "-c", model, "--validation", 0.5, "--on", "all")
     assert (values["part"], values["clips"]) == ("all", 4)
     code, line = mistake(capsys, "--dataset", "folder", "--root", mine, "-c", model, "--fold", "3")
     assert code == 2 and "--group" in line
+
+
+def write_some(root: Path, labels: tuple[str, ...] = ("owl", "cat")) -> Path:
+    """Clips of some of the labels, in no split."""
+    for number, label in enumerate(labels):
+        (root / label).mkdir(parents=True)
+        for name in ("one", "two"):
+            np.save(root / label / f"{name}.npy", np.random.default_rng(number).normal(size=(8, WIDTH)))
+    return root
+
+
+def test_a_folder_may_lack_classes_that_training_named(tmp_path: Path, capsys: Output) -> None:
+    """`--classes` and `--multi-label` of the training are not options of this folder."""
+    for name, options in (("classes", {"classes": "owl,dog,cat"}), ("several", {"multi_label": True})):
+        record = {"data": {"dataset": "folder", "options": options}}
+        model = write_model(tmp_path / f"{name}.safetensors", ("owl", "dog", "cat"), record=record)
+        root = write_some(tmp_path / f"of {name}")
+        values = result_of(capsys, "--dataset", "folder", "--root", root, "-c", model, "--on", "all")
+        assert values["clips"] == 4 and values["options"] == {}
+        assert values["classes"] == ["owl", "dog", "cat"]
+
+
+def test_training_clips_among_the_scored_ones_are_noted(tmp_path: Path, capsys: Output) -> None:
+    root, other = write_clips(tmp_path / "clips"), write_clips(tmp_path / "other")
+    record = {"data": {"dataset": "folder", "options": {}}}
+    model = write_model(tmp_path / "run" / "best.safetensors", record=record)
+    common = ("--dataset", "folder", "-c", model)
+    hint = f", if {root} holds what it was trained on"
+    words = "{} is scored on {}, which has the clips that it was trained on{}: the score says little about new ones"
+    for part in ("train", "all"):
+        assert words.format(model, part, hint) in result_of(capsys, *common, "--root", root, "--on", part)["notes"]
+        assert words.format(model, part, hint) in result_of(capsys, *common, "--root", root, "--split", part)["notes"]
+    assert not any("trained on" in note for note in result_of(capsys, *common, "--root", root)["notes"])
+    # Beside its run, a checkpoint knows where its data stood.
+    (tmp_path / "run" / "config.toml").write_text(f'[data]\ndataset = "folder"\nroot = "{root}"\n')
+    assert words.format(model, "all", "") in result_of(capsys, *common, "--root", root, "--on", "all")["notes"]
+    assert not result_of(capsys, *common, "--root", other, "--on", "all")["notes"]
+
+    genres, features = write_gtzan(tmp_path / "gtzan")
+    model = write_model(tmp_path / "g.safetensors", GENRES, record={"data": {"dataset": "gtzan", "options": {}}})
+    values = result_of(
+        capsys, "--dataset", "gtzan", "--root", genres, "--feature-dir", features, "-c", model, "--on", "all"
+    )
+    assert values["items"] == 100 and values["baseline"] is None
+    assert words.format(model, "all", "") in values["notes"]
+    assert "no majority vote: it is fitted to the training clips, which are scored here" in values["notes"]
+
+
+def test_streams_of_digits_are_those_of_the_training() -> None:
+    from pipelines.evaluation.training_overlap import dividing_options
+
+    record = {"fold": "theo", "pitch": 0.2, "one_voice": True, "feature_set": "x"}
+    assert dividing_options(record) == {"fold": "theo", "pitch": 0.2, "one_voice": True}
+
+
+def test_another_network_of_the_same_width_is_refused(tmp_path: Path, capsys: Output) -> None:
+    write_sound(tmp_path / "sounds" / "test" / "cat" / "1.wav", 4.0)
+    write_sound(tmp_path / "sounds" / "test" / "dog" / "1.wav", 4.0, seed=1)
+    spec = StreamFactory(StreamOptions("musicnn", hop=0.5)).prototype().spec
+    model = write_model(tmp_path / "m.safetensors", LABELS[:2], features=spec, input_width=spec.width)
+    common = ("--dataset", "folder", "--root", tmp_path / "sounds", "-c", model, "--features", "musicnn", "--hop", 0.5)
+    code, line = mistake(capsys, *common, "--feature-option", "network=mtt")
+    assert code == 4 and line.endswith(
+        "these come from other options of musicnn (network=mtt, not network=msd); leave --feature-dir and --features "
+        "out to have its own made"
+    )
 
 
 def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +346,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
     model = write_model(tmp_path / "m.safetensors")
     folder = ("--dataset", "folder", "--root", root)
     for arguments, code, words in (
-        (("--dataset", "folder", "-c", model), 3, "dataset folder: give its folder with --root"),
+        (("--dataset", "folder", "-c", model), 2, "dataset folder: give its folder with --root"),
         (("--dataset", "folder", "--root", tmp_path / "no", "-c", model), 3, "does not exist"),
         (("--dataset", "foldr", "--root", root, "-c", model), 2, "did you mean 'folder'?"),
         (folder, 2, "which model? --checkpoint names a file or the folder of a run"),
@@ -285,6 +356,9 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         ((*folder, "-c", model, "--on", "validation"), 3, "the split 'validation' has no items; there are: train (12)"),
         ((*folder, "-c", model, "--split", "validation"), 3, "the split 'validation' has no items"),
         ((*folder, "-c", model, "--on", "dev"), 2, "there is no part 'dev'"),
+        ((*folder, "-c", model, "--split", "all", "--on", "test"), 2, "--split all and --on test contradict"),
+        ((*folder, "-c", model, "--on", "all", "--baseline"), 2, "leave --on all out, or --baseline"),
+        ((*folder, "-c", model, "--on", "train", "--baseline"), 2, "fitted to the training clips, which are among"),
         ((*folder, "-c", model, "--protocol", "lstr"), 2, "leave --protocol out"),
         ((*folder, "-c", model, "--features", "logmel", "--feature-dir", root), 2, "give one of them"),
         ((*folder, "-c", model, "--features", "logmel"), 3, "there is no media"),
@@ -301,7 +375,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         assert found == code and words in line, (arguments, line)
     wide = write_model(tmp_path / "wide.safetensors", input_width=7)
     code, line = mistake(capsys, *folder, "-c", wide)
-    assert code == 3 and str(wide) in line and "5 numbers per row, but the model takes 7" in line
+    assert code == 4 and str(wide) in line and "5 numbers per row, but the model takes 7" in line
     birds = write_model(tmp_path / "birds.safetensors", ("cat", "dog", "wren"))
     code, line = mistake(capsys, *folder, "-c", birds)
     assert code == 4 and "the model does not know owl, of dataset folder; its classes are cat, dog, wren" in line

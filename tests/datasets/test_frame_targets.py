@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.datasets import Dataset, Item, Segment, frame_range, frame_targets
-from pipelines.errors import InputError
+from pipelines.errors import ConfigurationError, InputError
 
 
 def dataset(**changes: object) -> Dataset:
-    values = {"background": 0, "ignored": (), "multi_label": True, **changes}
-    return Dataset("test", "frames", Path(), ("background", "a", "b"), (), **values)  # type: ignore[arg-type]
+    values = {"items": (), "background": 0, "ignored": (), "multi_label": True, **changes}
+    return Dataset("test", "frames", Path(), ("background", "a", "b"), **values)  # type: ignore[arg-type]
 
 
 def labels(*segments: Segment, rows: int = 10, hop: float = 0.2, **changes: object) -> list[list[int]]:
@@ -116,3 +116,14 @@ def test_without_a_hop_or_labels_there_is_a_reason() -> None:
         frame_targets(dataset(), Item("x", "train", segments=()), 5)
     with pytest.raises(InputError, match="x: dataset test has no labels for it"):
         frame_targets(dataset(), Item("x", "train"), 5)
+
+
+def test_other_classes_move_labels_but_not_columns_of_files() -> None:
+    names = ("b", "background", "a")
+    item = Item("x", "train", segments=(Segment(0.0, 1.0, 2),))
+    moved = dataset(items=(item,)).with_classes(names)
+    assert moved.items[0].segments == (Segment(0.0, 1.0, 0),) and moved.background == 1
+    files = dataset(items=(Item("y", "train", targets=Path("y.npy")),))
+    assert files.with_classes(files.class_names) is files
+    with pytest.raises(ConfigurationError, match="columns for background, a, b, in this order, not for b, background"):
+        files.with_classes(names)
