@@ -12,7 +12,7 @@ import pytest
 
 from cotrans_cli.main import run
 from tests.cli.test_stream import started
-from tests.streaming.made_streams import chirp, write_model, write_rows, write_video
+from tests.streaming.made_streams import chirp, write_model, write_rows, write_sound, write_video
 from tests.streaming.rtsp_server import rtsp_server
 
 Output = pytest.CaptureFixture[str]
@@ -32,7 +32,9 @@ def test_errors_are_one_line_with_an_exit_code(tmp_path: Path, capsys: Output) -
     write_rows(Path(rows), 8)
     plain = str(write_model(tmp_path / "rows.safetensors"))
     (tmp_path / "bad.npy").write_bytes(b"nothing")
+    wrong = str(write_sound(tmp_path / "sound.wav", 0.2).rename(tmp_path / "wrong.txt"))
     cases = [
+        ([wrong, "--model", audio], 3, "wrong.txt: a .txt file is read as a list of files, a path per line, and this"),
         ([silent, "--model", audio], 3, "has no audio track, but the model's features need audio"),
         (["camera:77", "--model", plain], 3, "does not say which features it takes"),
         (["camera:77", "--model", audio], 3, "gives video, but the model takes audio: use mic: with this model"),
