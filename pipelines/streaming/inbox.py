@@ -25,7 +25,7 @@ class Inbox:
         on_dropped: OnDropped,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """capacity: rows of each slot that may wait, if they are not to be dropped. now: the clock of `Row.complete`."""
+        """capacity: rows of each slot that may wait and may not be dropped. now: the clock of `Row.complete`."""
         self._queues: list[deque[Row | Ended]] = [deque() for _ in range(slots)]
         self._open = [True] * slots
         self._capacity = capacity
