@@ -100,7 +100,7 @@ def epoch_line(event: EpochDone) -> str:
             if value is not None:
                 parts.append(f"{NAMES[name]} {100 * value:.2f} %")
     parts.append(f"lr {event.learning_rate:.2g}")
-    parts.append(f"{event.seconds:.1f} s, {event.frames_per_second:,.0f} frames/s")
+    parts.append(f"{event.seconds:.1f} s, {event.frames_per_second:,.0f} labels/s")
     return "  ".join(parts) + ("  *" if event.best else "")
 
 

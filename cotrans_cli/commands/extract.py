@@ -60,7 +60,12 @@ def extract(
     ] = "causal",
     output: Annotated[
         str | None,
-        typer.Option("--output", help="Which layer: embedding or penultimate (vggish).", show_default=False),
+        typer.Option(
+            "--output",
+            help="Which layer. musicnn: pooled or tags; with network=msd_musicnn also middle and penultimate, joined "
+            "by +. vggish: embedding or penultimate.",
+            show_default=False,
+        ),
     ] = None,
     option: Annotated[
         list[str] | None,

@@ -33,7 +33,7 @@ class EpochDone:
     scores: Scores | None  # None: this epoch was not validated, or there is nothing to validate on
     best: bool
     seconds: float  # not part of what a resumed run repeats
-    frames_per_second: float  # labelled frames trained on
+    frames_per_second: float  # labels trained on: of frames, or of clips where their last token alone counts
 
     def row(self) -> dict[str, Any]:
         """A flat row of numbers."""

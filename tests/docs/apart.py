@@ -28,7 +28,7 @@ APART: dict[str, Apart] = {
         "weights that have to be downloaded", 6, "cotrans weights get tsn-resnet50-activitynet"
     ),
     "cotrans weights get mobilenet_v2-imagenet": Apart("a download"),
-    "cotrans weights add vggish-audioset FILE": Apart("the real file, which has to be downloaded", 3, "vggish"),
+    "cotrans weights add vggish-audioset FILE": Apart("the real file, which has to be downloaded", 5, "vggish"),
     "cotrans train --dataset gtzan --root GTZAN/ --features vggish --finetune-extractor --validation 0.18": Apart(
         "weights that have to be downloaded", 6, "cotrans weights get vggish-audioset"
     ),
