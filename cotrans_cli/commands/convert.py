@@ -192,6 +192,8 @@ def _rows(conversion: Conversion) -> Iterator[tuple[str, str]]:
     before, after = conversion.macs_before, conversion.macs_after
     if conversion.already_continual:
         cost = f"{_million(after)}, as in the file; the regular model on a window: {_million(before)}"
+    elif conversion.own_source:
+        cost = f"{_million(after)}; the regular model of the file on a window: {_million(before)}"
     else:
         cost = f"{_million(before)} before, {_million(after)} after: {before / after:.1f} times fewer"
     yield "MACs per prediction", cost

@@ -64,7 +64,8 @@ class Conversion:
     proof: Proof
     verified: Proof | None  # on the user's own features
     source_difference: Proof | None  # recycling only: how far the scores are from the source's before fine-tuning
-    already_continual: bool = False  # the source is a checkpoint of ours
+    own_source: bool = False  # the source is a checkpoint of ours: it ran step by step before
+    already_continual: bool = False  # and nothing was to be changed: the output is a copy
 
     @property
     def next_command(self) -> str | None:
@@ -111,9 +112,10 @@ def convert(
     difference = prove(model, opened.imported.reference, stream) if options.mode == "recycling" else None
     features, provenance = None, _provenance(path, options, imported, proof)
     notes = [*imported.notes, *_advice(options, opened, names)]
+    copied = opened.own is not None and imported is opened.imported and names == opened.own.class_names
     if opened.own is not None:
         features = opened.own.features
-        if imported is opened.imported and names == opened.own.class_names:
+        if copied:
             provenance = dict(opened.own.provenance)  # nothing was changed: the same file again
             notes.append(f"{path} is a continual model already: there was nothing to convert, {target} is a copy of it")
         else:
@@ -136,7 +138,8 @@ def convert(
         proof=proof,
         verified=verified,
         source_difference=difference,
-        already_continual=opened.own is not None,
+        own_source=opened.own is not None,
+        already_continual=copied,
     )
     try:
         save_checkpoint(target, model, names, features, provenance)

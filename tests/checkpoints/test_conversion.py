@@ -75,6 +75,16 @@ def test_own_file_with_new_names_remembers_where_it_came_from(b1: Path, tmp_path
     assert again.class_names == names and again.provenance["before"]["source"] == "oadtr_b1.pth"
 
 
+def test_a_changed_checkpoint_of_ours_is_no_copy(golden_dir: Path, tmp_path: Path) -> None:
+    first, out = tmp_path / "first.safetensors", tmp_path / "out.safetensors"
+    run(golden_dir / "oadtr_decoder.pth", output=first)
+    names = tuple(f"action {index}" for index in range(22))
+    for changes in ({"drop_decoder": True}, {"mode": "recycling"}, {"class_names": names}):
+        report = run(first, output=out, force=True, **changes)
+        assert not report.already_continual and not report.to_dict()["already_continual"], changes
+        assert report.own_source and not any("is a copy" in note for note in report.notes)
+
+
 def test_deep_stack_proves_against_its_banded_pass(tmp_path: Path) -> None:
     torch.manual_seed(0)
     config = ModelConfig(5, 8, 2, 12, 3, 4, 3, stacking="deep")

@@ -169,3 +169,15 @@ def test_help_explains(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     text = capsys.readouterr().out
     for word in ("OadTR", "torch.nn.TransformerEncoder", "--no-class-token", "--verify", "cotrans convert oadtr.pth"):
         assert word in text
+
+
+def test_what_was_changed_does_not_cost_what_the_file_did(work: Path, capsys: Output) -> None:
+    assert run(["convert", "oadtr_decoder.pth", "--out", "own.safetensors"]) == 0
+    assert " times fewer" in capsys.readouterr().out
+    assert run(["convert", "own.safetensors", "--out", "copy.safetensors"]) == 0
+    assert ", as in the file; the regular model on a window: " in capsys.readouterr().out
+    for change in (["--drop-decoder"], ["--mode", "recycling"]):
+        assert run(["convert", "own.safetensors", "--out", "new.safetensors", "--force", *change]) == 0
+        printed = capsys.readouterr().out
+        assert "as in the file" not in printed and "times fewer" not in printed
+        assert "; the regular model of the file on a window: " in printed
