@@ -95,7 +95,7 @@ def train(
     ] = None,
     dropout: Annotated[float | None, option("--dropout", panel=MODEL, help="In training.", least=0)] = None,
     init: Annotated[
-        Path | None, option("--init", panel=MODEL, help="Checkpoint to start from, such as a converted one.")
+        Path | None, option("--init", panel=MODEL, help="Checkpoint to start from, or a built-in model's name.")
     ] = None,
     recipe: Annotated[
         str | None, option("--recipe", panel=OPTIMISATION, metavar="FILE|NAME", help="Recipe; flags win over it.")
