@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
@@ -56,6 +56,8 @@ class StreamOptions:
         if hop is not None and not SHORTEST_HOP <= hop <= LONGEST_HOP:
             given = f"--fps {self.fps:g} is a row every {hop:g} s" if self.fps else f"--hop {hop:g} s"
             raise UsageError(f"{given}: choose one between {SHORTEST_HOP:g} and {LONGEST_HOP:g} s")
+        if self.align not in get_args(Align):
+            raise UsageError(f"unknown --align '{self.align}': choose from {', '.join(get_args(Align))}")
         if self.weights and self.random_weights:
             raise UsageError("--weights and --random-weights exclude each other: give one of them")
 

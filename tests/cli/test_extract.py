@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cotrans_cli.main import run
 from tests.features.made_recordings import write_sound, write_video
@@ -93,7 +94,7 @@ def test_errors_are_one_line_with_the_right_code(talks: Path, tmp_path: Path, ca
     for arguments, code, said in (
         (["-f", "vggish"], 6, "cotrans weights get vggish-audioset"),
         (["-f", "vgish"], 2, "there is no extractor 'vgish'"),
-        (["-f", "logmel", "--align", "middle"], 4, "unknown alignment 'middle'"),
+        (["-f", "logmel", "--align", "middle"], 2, "unknown --align 'middle'"),
         (["-f", "logmel", "--output", "embedding"], 2, "no extractor of logmel has an option 'output'"),
         (["-f", "logmel", "--hop", "0"], 2, "--hop must be positive"),
         (["-f", "logmel", "--fps", "4", "--every", "6"], 2, "give one of them"),
@@ -129,13 +130,18 @@ def test_adding_and_finding_weights(tmp_path: Path, capsys: Output) -> None:
     assert run(["weights", "path", "musicnn-msd"]) == 0
     assert capsys.readouterr().out.endswith("musicnn_msd_vgg.safetensors\n")
     file = tmp_path / "own.pth"
-    file.write_bytes(b"weights")
-    assert run(["weights", "add", "vggish-audioset", str(file)]) == 3
+    torch.save({"weight": torch.zeros(3)}, file)
+    assert run(["weights", "add", "vggish-audioset", str(file)]) == 5
     assert "is not 'vggish-audioset'" in capsys.readouterr().err
     assert run(["weights", "add", "mine", str(file)]) == 0
     path = capsys.readouterr().out.strip()
-    assert Path(path).read_bytes() == b"weights"
+    assert Path(path).read_bytes() == file.read_bytes()
     assert run(["weights", "get", "mine"]) == 0
     assert capsys.readouterr().out.strip() == path
     assert run(["weights", "get", "nothing"]) == 2
-    assert "no weights are called 'nothing'" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith("cotrans: error: no weights are called 'nothing'") and "fetching" not in error
+    empty = tmp_path / "empty.wav"
+    empty.touch()
+    assert run(["weights", "add", "mine", str(empty)]) == 5
+    assert "is empty" in capsys.readouterr().err

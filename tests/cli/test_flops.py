@@ -167,7 +167,7 @@ def test_measure_prints_time_and_rate(capsys: Output) -> None:
         (["--model", "cooadtr-b1", "--heads", "7"], 4, "width 1024 is not divisible by heads 7"),
         (["--model", "coadtr-b1"], 2, "there is no preset 'coadtr-b1'; did you mean 'cooadtr-b1'?"),
         (["pyproject.toml"], 5, "pyproject.toml is neither a PyTorch nor a safetensors file"),
-        (["absent.safetensors"], 3, "there is no file absent.safetensors"),
+        (["absent.safetensors"], 3, "there is no model file absent.safetensors"),
         (["--n", "8"], 2, "say what to count"),
         (["--n", "8", "--d", "8", "--json", "--csv"], 2, "give one of --json and --csv"),
         (["--plot", "x.png", "--csv"], 2, "a figure alone has none"),
