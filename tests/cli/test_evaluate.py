@@ -301,7 +301,9 @@ def test_training_clips_among_the_scored_ones_are_noted(tmp_path: Path, capsys: 
     model = write_model(tmp_path / "run" / "best.safetensors", record=record)
     common = ("--dataset", "folder", "-c", model)
     hint = f", if {root} holds what it was trained on"
-    words = "{} is scored on {}, which has the clips that it was trained on{}: the score says little about new ones"
+    words = (
+        "{} is scored on {}, which has the recordings that it was trained on{}: the score says little about new ones"
+    )
     for part in ("train", "all"):
         assert words.format(model, part, hint) in result_of(capsys, *common, "--root", root, "--on", part)["notes"]
         assert words.format(model, part, hint) in result_of(capsys, *common, "--root", root, "--split", part)["notes"]
