@@ -88,8 +88,8 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
     if part in ("train", ALL):
         unsure = f", if {root} holds what it was trained on" if dataset == "folder" and not same else ""
         return (
-            f"{path} is scored on {part}, which has the recordings that it was trained on{unsure}: the score says little "
-            "about new ones"
+            f"{path} is scored on {part}, which has the recordings that it was trained on{unsure}: the score says "
+            "little about new ones"
         )
     trained, scored = (dividing_options(values) for values in (recorded_options(record, dataset), options))
     if trained == scored:
