@@ -69,9 +69,22 @@ def _text(name: str, value: Any) -> str:
     if name == "features":
         return f"{'+'.join(part['name'] for part in value['parts'])}, one row every {value['hop']:g} s"
     if name == "provenance":
-        return ", ".join(f"{key} {inner}" for key, inner in value.items() if isinstance(inner, str))
+        return _provenance(value)
     if isinstance(value, dict):
         return ", ".join(f"{key} {inner}" for key, inner in value.items() if inner not in (None, {}, []))
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _provenance(value: dict[str, Any]) -> str:
+    """What is text, and of a training: seed, epoch and validation; the whole recipe is for --json."""
+    parts = [f"{key} {inner}" for key, inner in value.items() if isinstance(inner, str)]
+    recipe, scores = value.get("recipe"), value.get("validation")
+    if isinstance(recipe, dict):
+        parts.append(f"seed {recipe.get('training', {}).get('seed', 0)}, epoch {value.get('epoch', '?')}")
+    if isinstance(scores, dict):
+        parts.append("validation " + ", ".join(f"{key} {number:.4f}" for key, number in scores.items()))
+    if isinstance(recipe, dict):
+        parts.append("the recipe is in --json")
+    return ", ".join(parts)

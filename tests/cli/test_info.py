@@ -48,6 +48,14 @@ def test_checkpoint(checkpoint: Path, capsys: Output) -> None:
     assert "logmel, one row every 0.25 s" in capsys.readouterr().out
 
 
+def test_a_built_in_model_says_how_it_was_trained(capsys: Output) -> None:
+    assert run(["info", "spoken-digits"]) == 0
+    text = capsys.readouterr().out
+    assert "dataset digits" in text and "seed 0, epoch 6" in text and "map 0.9149" in text
+    assert run(["info", "spoken-digits", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["provenance"]["recipe"]["data"]["options"]["fold"] == "yweweler"
+
+
 def test_stream_state(tmp_path: Path, capsys: Output) -> None:
     model = ContinualTransformer(CONFIG)
     model.snapshot(model.initial_state(3), tmp_path / "s.safetensors")
