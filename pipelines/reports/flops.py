@@ -52,7 +52,8 @@ def report(options: FlopsOptions) -> Report | None:
         from pipelines.checkpoints.builtin import find_model
         from pipelines.reports.model_report import report_checkpoint
 
-        return report_checkpoint(find_model(options.file), _hints(options), options.measure)
+        hints = _hints(options)  # what cannot be meant is said before the file is looked for
+        return report_checkpoint(find_model(options.file), hints, options.measure)
     if options.model is not None:
         return _model(options, options.model)
     if options.plot is not None:
