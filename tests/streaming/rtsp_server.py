@@ -25,13 +25,15 @@ class RtspServer:
         self, samples: NDArray[np.float32], lengths: list[int | None], away: float = 0.0, silent: bool = False
     ) -> None:
         """samples: (n,) at 16 kHz. lengths: packets that the first, second, … client gets before the server stops;
-        None: all. The last goes for all others. away: seconds for which the server is not there after it stopped.
+        None: all. The last goes for all others. away: the seconds for which the server is not there after it stopped,
+        if `come_back` is not called before.
         silent: instead of closing the connection, it sends nothing more until the client goes.
         """
         self._data = np.rint(samples * 32767).astype(">i2").tobytes()
         self._lengths, self._away, self._silent = lengths, away, silent
         self.clients = 0  # how many have asked to play
         self._closing = threading.Event()
+        self._back = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -41,8 +43,13 @@ class RtspServer:
     def address(self) -> str:
         return f"rtsp://127.0.0.1:{self.port}/live"
 
+    def come_back(self) -> None:
+        """End the time away."""
+        self._back.set()
+
     def close(self) -> None:
         self._closing.set()
+        self._back.set()
         self._thread.join()
         self._listener.close()
 
@@ -61,8 +68,18 @@ class RtspServer:
                     played = False
             if played and self._away:
                 self._listener.close()
-                self._closing.wait(self._away)
-                self._listener = socket.create_server(("127.0.0.1", self.port))
+                self._back.wait(self._away)
+                self._back.clear()
+                self._listener = self._listen_again()
+
+    def _listen_again(self) -> socket.socket:
+        """At the same port, as soon as whoever took it meanwhile is gone."""
+        while True:
+            try:
+                return socket.create_server(("127.0.0.1", self.port))
+            except OSError:
+                if self._closing.wait(0.05):
+                    return socket.create_server(("127.0.0.1", 0))
 
     def _serve(self, connection: socket.socket) -> bool:
         """Answer requests until one of them is PLAY, then play; whether it came to that."""

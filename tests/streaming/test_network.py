@@ -10,6 +10,7 @@ import pytest
 from pipelines.errors import InputError
 from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
 from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.rows import Remark
 from tests.features.made_media import AudioTrackOptions, write_media
 from tests.streaming.flaky_server import Script, serving
 from tests.streaming.made_streams import chirp, played, scores_of, small_model, write_sound
@@ -78,9 +79,13 @@ def heard(
     remarks: list[str] = []
     found: list[Prediction] = []
     options = PlayOptions(late="wait", **play)  # type: ignore[arg-type]
-    with Stream(
-        find_sources([server.address]), model, options, on_remark=lambda one: remarks.append(one.text)
-    ) as stream:
+
+    def on_remark(one: Remark) -> None:
+        remarks.append(one.text)
+        if "Connection refused" in one.text:
+            server.come_back()
+
+    with Stream(find_sources([server.address]), model, options, on_remark=on_remark) as stream:
         for prediction in stream:
             found.append(prediction)
             returned = next((place for place, one in enumerate(found) if one.restart and place), len(found))
@@ -106,7 +111,7 @@ def check_return(found: list[Prediction], first: int, model: StreamModel, sound:
 
 def test_an_rtsp_server_that_stops_and_returns(tmp_path: Path, model: StreamModel) -> None:
     sound = write_sound(tmp_path / "a.wav", 3.0)
-    with rtsp_server(chirp(3.0, 16_000), [50, None], away=0.3) as server:  # 1 s, and then the server is gone
+    with rtsp_server(chirp(3.0, 16_000), [50, None], away=60.0) as server:  # 1 s, and then the server is gone
         found, remarks = heard(server, model, rows_after=8)
     check_return(found, 10, model, sound)
     assert remarks[0] == "connection lost (the connection ended): trying again in 0.05 s"
