@@ -48,10 +48,10 @@ class PickleFile:
     def _opened(self, archive: zipfile.ZipFile) -> IO[bytes]:
         try:
             return archive.open(str(self.member))
-        except RuntimeError as error:  # what zipfile raises for a password
-            raise InputError(f"{self}: encrypted; unpack the archive and give the folder") from error
         except (KeyError, NotImplementedError, OSError, zipfile.BadZipFile) as error:
             raise InputError(f"{self}: cannot be read ({error}); unpack the archive and give the folder") from error
+        except RuntimeError as error:  # for a password; NotImplementedError is one too, hence the order
+            raise InputError(f"{self}: encrypted; unpack the archive and give the folder") from error
 
     @property
     def identity(self) -> str:

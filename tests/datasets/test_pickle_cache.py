@@ -37,6 +37,15 @@ def test_an_encrypted_member_is_one_line(archive: Path) -> None:
         PickleFile(archive, MEMBER).load(lambda array: array)
 
 
+def test_a_compression_that_python_lacks_is_not_called_encrypted(archive: Path) -> None:
+    content = bytearray(archive.read_bytes())
+    central = content.index(b"PK\x01\x02")
+    content[8] = content[central + 10] = 9  # Deflate64
+    archive.write_bytes(content)
+    with pytest.raises(InputError, match=r"features\.pickle: cannot be read .*; unpack the archive"):
+        PickleFile(archive, MEMBER).load(lambda array: array)
+
+
 def test_a_missing_member_and_a_damaged_archive_are_one_line(archive: Path) -> None:
     with pytest.raises(InputError, match="other: cannot be read"):
         PickleFile(archive, "other").load(lambda array: array)
