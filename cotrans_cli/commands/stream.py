@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -234,16 +233,10 @@ def stream(
     chosen = open_model(
         model, device=device or settings.device, weights=tuple(weights or ()), activation=cast(Any, activation)
     )
-    try:
-        with observing(watching, found, chosen.class_names) as observer:
-            run = StreamRun(found, chosen, options, observer, sys.stdout)
-            with stopping(run) as signals:
-                result = run.run()
-    except BrokenPipeError:
-        # The reader of our output (head, less) went away: nothing is wrong, and nobody is listening. Python must not
-        # try to write what is left, and click would make an exit code of 1 out of it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    with observing(watching, found, chosen.class_names) as observer:
+        run = StreamRun(found, chosen, options, observer, sys.stdout)
+        with stopping(run) as signals:
+            result = run.run()
     errors = run.stream.errors
     if not quiet and (result.frames or not errors):
         for line in result.lines():
