@@ -16,11 +16,11 @@ import time
 import numpy as np
 import torch
 
-from pipelines.evaluation.agreement import compare_runs
-from pipelines.evaluation.detection import score_detection
-from pipelines.evaluation.predictions import make_predictions
-from pipelines.evaluation.protocols import protocol_for
-from pipelines.evaluation.runner import Mode, Recording, run_model, speed_of
+from pipelines.evaluation.running.agreement import compare_runs
+from pipelines.evaluation.running.runner import Mode, Recording, run_model, speed_of
+from pipelines.evaluation.scores.detection import score_detection
+from pipelines.evaluation.scores.predictions import make_predictions
+from pipelines.evaluation.scores.protocols import protocol_for
 from pipelines.model import ContinualTransformer
 from pipelines.model.presets import preset
 

@@ -24,9 +24,9 @@ import numpy as np
 import soundfile
 import torch
 
-from pipelines.features.feature_files import read_features
-from pipelines.features.recording_extraction import Target, extract_recording
-from pipelines.features.sources import Recording
+from pipelines.features.extraction.recording import Target, extract_recording
+from pipelines.features.extraction.sources import Recording
+from pipelines.features.files.feature_files import read_features
 from pipelines.features.stream_factory import StreamFactory, StreamOptions
 
 AUDIO = ("logmel", "musicnn", "vggish")

@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.metrics import average_precision_score
 
-from pipelines.evaluation.detection import DetectionOptions, score_detection
-from pipelines.evaluation.predictions import make_predictions
-from pipelines.evaluation.protocols import protocol_for
+from pipelines.evaluation.scores.detection import DetectionOptions, score_detection
+from pipelines.evaluation.scores.predictions import make_predictions
+from pipelines.evaluation.scores.protocols import protocol_for
 
 FRAMES, CLASSES, VIDEOS = 225_222, 21, 213
 

@@ -10,9 +10,9 @@ from cotrans_cli.console import note, print_json, print_line, result_console, st
 
 if TYPE_CHECKING:
     from pipelines.evaluation.comparison import Comparison
-    from pipelines.evaluation.report import Table
-    from pipelines.evaluation.runner import Mode
-    from pipelines.evaluation.scoring import Evaluation
+    from pipelines.evaluation.running.runner import Mode
+    from pipelines.evaluation.scores.scoring import Evaluation
+    from pipelines.evaluation.tables.report import Table
 
 
 class EvaluationProgress:
@@ -62,8 +62,8 @@ def evaluation_progress(quiet: bool) -> Iterator[EvaluationProgress]:
 
 def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
     """The table of models. output: json, csv, markdown or table."""
-    from pipelines.evaluation.comparison_report import agreement_lines, all_notes, csv_table, tables, to_dict
-    from pipelines.evaluation.report import to_csv
+    from pipelines.evaluation.tables.comparison_report import agreement_lines, all_notes, csv_table, tables, to_dict
+    from pipelines.evaluation.tables.report import to_csv
 
     if output == "json":
         print_json(to_dict(comparison))
@@ -82,7 +82,7 @@ def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
 
 def print_evaluation(evaluation: Evaluation, output: str, quiet: bool) -> None:
     """The scores of predictions from a file."""
-    from pipelines.evaluation.report import to_csv
+    from pipelines.evaluation.tables.report import to_csv
 
     if output == "json":
         print_json(evaluation.to_dict())
@@ -97,7 +97,7 @@ def print_evaluation(evaluation: Evaluation, output: str, quiet: bool) -> None:
 
 
 def _print_tables(tables: list[tuple[str, Table]], lines: list[str], output: str) -> None:
-    from pipelines.evaluation.report import to_markdown
+    from pipelines.evaluation.tables.report import to_markdown
 
     for number, (title, table) in enumerate(tables):
         if output == "markdown":
@@ -114,7 +114,7 @@ def _print_table(title: str, table: Table) -> None:
     """A table that is too wide for the terminal goes below itself in parts; a file gets it whole."""
     from rich.cells import cell_len
 
-    from pipelines.evaluation.report import format_cell
+    from pipelines.evaluation.tables.report import format_cell
 
     console = result_console()
     cells = [[format_cell(cell) for cell in row] for row in table.rows]

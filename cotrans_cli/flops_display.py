@@ -12,10 +12,10 @@ from cotrans_cli.console import print_line
 from cotrans_cli.text_chart import log_chart
 
 if TYPE_CHECKING:
-    from pipelines.reports.attention_report import AttentionReport
-    from pipelines.reports.model_report import ModelReport
-    from pipelines.reports.paper_report import PaperReport
-    from pipelines.reports.scaling import ModelSweep, Sweep
+    from pipelines.flops.attention_report import AttentionReport
+    from pipelines.flops.model_report import ModelReport
+    from pipelines.flops.paper_report import PaperReport
+    from pipelines.flops.scaling import ModelSweep, Sweep
 
 KINDS = {"regular": "regular", "retroactive": "retroactive", "single_output": "single-output"}
 _MARKERS = {"regular": "R", "retroactive": "c", "single_output": "."}

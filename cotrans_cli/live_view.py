@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
+    from pipelines.streaming.output.summary import Statistics
     from pipelines.streaming.pipeline import SourceEnded
-    from pipelines.streaming.prediction import Prediction
-    from pipelines.streaming.rows import Remark
+    from pipelines.streaming.playing.rows import Remark
+    from pipelines.streaming.predicting.prediction import Prediction
     from pipelines.streaming.run import Observer
-    from pipelines.streaming.source import StreamSource
-    from pipelines.streaming.summary import Statistics
+    from pipelines.streaming.sources.source import StreamSource
 
 DARK = ("cyan", "yellow", "green", "magenta", "blue", "red")
 COLOURS = (*DARK, *(f"bright_{name}" for name in DARK))

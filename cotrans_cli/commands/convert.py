@@ -125,8 +125,8 @@ def convert(
     from pipelines.checkpoints.conversion import convert as run_conversion
     from pipelines.checkpoints.imported import Hints
     from pipelines.checkpoints.labels import read_labels
+    from pipelines.costs.counting import count_macs
     from pipelines.files import refuse_overwriting
-    from pipelines.reports.counting import count_macs
 
     if out is not None and labels is not None:
         refuse_overwriting([("--out", out)], [labels])

@@ -16,7 +16,7 @@ from cotrans_cli.options import option
 
 if TYPE_CHECKING:
     from pipelines.evaluation.comparison import ComparisonOptions
-    from pipelines.evaluation.data_request import DataRequest
+    from pipelines.evaluation.data.data_request import DataRequest
 
 EXAMPLES = """
 Examples:
@@ -218,10 +218,10 @@ def evaluate(
     from pipelines.devices import use_threads
     from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import ComparisonOptions, parse_modes
-    from pipelines.evaluation.comparison_files import check_save_path
-    from pipelines.evaluation.data_request import parse_request
-    from pipelines.evaluation.smoothing import as_smoothing
-    from pipelines.reports.plots import check_plot_path
+    from pipelines.evaluation.data.data_request import parse_request
+    from pipelines.evaluation.scores.smoothing import as_smoothing
+    from pipelines.evaluation.tables.comparison_files import check_save_path
+    from pipelines.plots import check_plot_path
 
     if json + csv + markdown > 1:
         raise typer.BadParameter("choose one of --json, --csv and --markdown")
@@ -297,8 +297,8 @@ def _compare(
     quiet: bool,
 ) -> None:
     from pipelines.evaluation.comparison import compare_models
-    from pipelines.evaluation.comparison_files import draw_comparison, save_predictions
-    from pipelines.evaluation.contenders import find_contenders
+    from pipelines.evaluation.data.contenders import find_contenders
+    from pipelines.evaluation.tables.comparison_files import draw_comparison, save_predictions
 
     contenders = find_contenders(checkpoints, request.dataset)
     _keep_inputs(plot, save, [file for contender in contenders for file in contender.files])
@@ -318,8 +318,8 @@ def _score_file(
 ) -> None:
     from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import scoring_options
-    from pipelines.evaluation.predictions import read_predictions
-    from pipelines.evaluation.scoring import score_predictions, write_confusion
+    from pipelines.evaluation.scores.predictions import read_predictions
+    from pipelines.evaluation.scores.scoring import score_predictions, write_confusion
 
     if kind is PlotKind.macs:
         raise UsageError("--predictions come without a model, so there are no MACs to draw")

@@ -12,8 +12,8 @@ import typer
 from cotrans_cli.console import note, print_json, print_line, status_console
 
 if TYPE_CHECKING:
-    from pipelines.features.extraction import OnProgress, Progress, Summary
-    from pipelines.features.npy_writer import Dtype
+    from pipelines.features.extraction.run import OnProgress, Progress, Summary
+    from pipelines.features.files.npy_writer import Dtype
     from pipelines.features.spec import Align
 
 EXAMPLES = """
@@ -91,7 +91,7 @@ def extract(
 
     Bad inputs are listed at the end (exit code 3); the good ones are done.
     """
-    from pipelines.features.extraction import ExtractionOptions, extract
+    from pipelines.features.extraction.run import ExtractionOptions, extract
     from pipelines.features.stream_factory import StreamOptions, parse_options
 
     options = ExtractionOptions(

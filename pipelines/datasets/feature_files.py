@@ -22,9 +22,9 @@ import numpy as np
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.pickle_cache import PickleFile, cached_arrays
 from pipelines.errors import InputError, UsageError
-from pipelines.features.feature_files import FORMAT, read_manifest
-from pipelines.features.layout import modality
-from pipelines.features.npy_reader import read_npy
+from pipelines.features.files.feature_files import FORMAT, read_manifest
+from pipelines.features.files.layout import modality
+from pipelines.features.files.npy_reader import read_npy
 from pipelines.features.spec import FeatureSpec
 from pipelines.wording import listed
 

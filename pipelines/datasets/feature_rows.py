@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.datasets.dataset import TRIM
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError
-from pipelines.features.npy_reader import read_npy
+from pipelines.features.files.npy_reader import read_npy
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item, Segment
 from pipelines.errors import InputError
-from pipelines.features.npy_reader import read_npy
+from pipelines.features.files.npy_reader import read_npy
 
 ROUNDING = 1e-6  # rows: times are decimal fractions, and 0.3 / 0.2 is not exactly 1.5
 

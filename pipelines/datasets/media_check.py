@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pipelines.errors import InputError
-from pipelines.features.sources import MEDIA_SUFFIXES
+from pipelines.features.extraction.sources import MEDIA_SUFFIXES
 
 # What libsndfile reads: its header check is a hundred times faster than opening the file with ffmpeg.
 PLAIN_SUFFIXES = frozenset({".wav", ".au", ".ogg", ".flac", ".mp3", ".aif", ".aiff"})

@@ -13,7 +13,7 @@ from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError
-from pipelines.features.npy_reader import read_npy
+from pipelines.features.files.npy_reader import read_npy
 from pipelines.wording import listed
 
 HOP = 0.25  # seconds between counted frames, where neither features nor options fix it

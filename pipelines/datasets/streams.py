@@ -9,7 +9,7 @@ from pathlib import Path
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_files import attach_features, find_features
 from pipelines.datasets.media_check import by_name
-from pipelines.features.sources import VIDEO_SUFFIXES
+from pipelines.features.extraction.sources import VIDEO_SUFFIXES
 from pipelines.wording import listed
 
 VIDEO_FOLDERS = ("", "videos", "validation", "test", "val", "train")

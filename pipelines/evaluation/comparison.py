@@ -11,12 +11,10 @@ from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
 from pipelines.datasets.dataset import ALL, Dataset
 from pipelines.devices import choose_device
 from pipelines.errors import CotransError, UsageError
-from pipelines.evaluation.baseline import NAME as BASELINE
-from pipelines.evaluation.baseline import Baseline, majority_vote_baseline
-from pipelines.evaluation.bootstrap import Interval
-from pipelines.evaluation.contenders import Contender, load_contender, training_record
-from pipelines.evaluation.data_request import DataRequest
-from pipelines.evaluation.detection import DetectionOptions
+from pipelines.evaluation.data.contenders import Contender, load_contender, training_record
+from pipelines.evaluation.data.data_request import DataRequest
+from pipelines.evaluation.data.scored_data import ScoredData
+from pipelines.evaluation.data.training_overlap import seen_in_training
 from pipelines.evaluation.model_evaluation import (
     Activation,
     Cost,
@@ -25,11 +23,13 @@ from pipelines.evaluation.model_evaluation import (
     detection_protocol,
     evaluate_model,
 )
-from pipelines.evaluation.report import mean_and_deviation
-from pipelines.evaluation.runner import MODES, Damage, Mode, Speed
-from pipelines.evaluation.scored_data import ScoredData
-from pipelines.evaluation.smoothing import Smoothing
-from pipelines.evaluation.training_overlap import seen_in_training
+from pipelines.evaluation.running.runner import MODES, Damage, Mode, Speed
+from pipelines.evaluation.scores.baseline import NAME as BASELINE
+from pipelines.evaluation.scores.baseline import Baseline, majority_vote_baseline
+from pipelines.evaluation.scores.bootstrap import Interval
+from pipelines.evaluation.scores.detection import DetectionOptions
+from pipelines.evaluation.scores.smoothing import Smoothing
+from pipelines.evaluation.tables.report import mean_and_deviation
 from pipelines.training.feature_cache import OnItem
 
 OnRows = Callable[[str, Mode, int, int], None]  # row of the table, mode, feature rows done, feature rows in all

@@ -10,21 +10,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pipelines.costs.counting import count_macs
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, InputError, UsageError
-from pipelines.evaluation.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
-from pipelines.evaluation.classification import score_clips
-from pipelines.evaluation.detection import DetectionOptions, score_detection
-from pipelines.evaluation.predictions import Predictions, make_predictions
-from pipelines.evaluation.protocols import OAD_FUTURE, PROTOCOLS, Protocol, protocol_for
-from pipelines.evaluation.runner import Damage, Mode, Recording, Rows, Run, Speed, run_model, speed_of
-from pipelines.evaluation.scoring import Evaluation
-from pipelines.evaluation.timing import time_steps
+from pipelines.evaluation.running.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
+from pipelines.evaluation.running.runner import Damage, Mode, Recording, Rows, Run, Speed, run_model, speed_of
+from pipelines.evaluation.running.timing import time_steps
+from pipelines.evaluation.scores.classification import score_clips
+from pipelines.evaluation.scores.detection import DetectionOptions, score_detection
+from pipelines.evaluation.scores.predictions import Predictions, make_predictions
+from pipelines.evaluation.scores.protocols import OAD_FUTURE, PROTOCOLS, Protocol, protocol_for
+from pipelines.evaluation.scores.scoring import Evaluation
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.reports.counting import count_macs
 from pipelines.wording import listed
 
 OnProgress = Callable[[Mode, int, int], None]  # mode, rows done, rows in all

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, UsageError
-from pipelines.features.clock import FrameChoice, FramePicker, RowClock
 from pipelines.features.extractor import AudioExtractor, Rows, VideoExtractor
 from pipelines.features.media import AudioBlock, DamagedMediaError, MediaReader, Resampler, VideoFrame
+from pipelines.features.row_clock import FrameChoice, FramePicker, RowClock
 from pipelines.features.spec import Align, FeatureSpec
 
 Extractor = AudioExtractor | VideoExtractor

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
-from pipelines.features.audio.clock import SampleClock
-from pipelines.features.clock import FrameChoice
+from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.extractor import AudioExtractor, Rows, VideoExtractor
+from pipelines.features.row_clock import FrameChoice
 from pipelines.features.spec import Align, ExtractorSpec, Kind, Option
 from pipelines.features.video.preprocessing import IMAGENET_DEVIATION, IMAGENET_MEAN, resize_and_crop
 from pipelines.files import file_sha256

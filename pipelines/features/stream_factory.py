@@ -18,7 +18,7 @@ from pipelines.features.onnx import build_onnx_extractor, is_onnx, onnx_options
 from pipelines.features.spec import Align, FeatureSpec, Option
 from pipelines.features.spec_difference import spec_difference
 from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
-from pipelines.features.weight_store import WeightStore
+from pipelines.features.weights.store import WeightStore
 from pipelines.wording import did_you_mean
 
 EXTRACTORS = (*AUDIO_EXTRACTORS, *VIDEO_EXTRACTORS)

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipelines.streaming.options import PcmOptions, PlayOptions, PredictionOptions
+from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.pipeline import SourceEnded, Stream
-from pipelines.streaming.prediction import Prediction
-from pipelines.streaming.session import StreamSession
-from pipelines.streaming.source import StreamSource, find_sources
-from pipelines.streaming.stream_model import StreamModel, open_model
-from pipelines.streaming.summary import Summary
+from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.streaming.predicting.session import StreamSession
+from pipelines.streaming.predicting.stream_model import StreamModel, open_model
+from pipelines.streaming.sources.source import StreamSource, find_sources
 
 __all__ = [
     "PcmOptions",

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from pipelines.errors import UsageError
 from pipelines.features.media.resampler import HIGHEST_RATE, LOWEST_RATE
 from pipelines.features.stream_factory import LONGEST_HOP, SHORTEST_HOP
-from pipelines.streaming.source import StreamSource
+from pipelines.streaming.sources.source import StreamSource
 
 Late = Literal["drop", "wait"]
 SampleFormat = Literal["u8", "s16le", "s16be", "s24le", "s32le", "s32be", "f32le", "f32be", "f64le"]

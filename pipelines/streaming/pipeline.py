@@ -14,18 +14,24 @@ from types import TracebackType
 from typing import Any
 
 from pipelines.errors import CotransError, InputError, UsageError
-from pipelines.streaming.emitter import PlayContext, RowEmitter
-from pipelines.streaming.encoder_stage import EncoderStage, Mark, Message, Result
-from pipelines.streaming.inbox import Inbox
 from pipelines.streaming.options import PlayOptions, PredictionOptions
-from pipelines.streaming.player import play
-from pipelines.streaming.prediction import Interpreter, Prediction
-from pipelines.streaming.rows import Ended, Place, Remark, Row
-from pipelines.streaming.session import StreamSession
-from pipelines.streaming.snapshots import SourceProgress, StreamSnapshot, check_same, load_snapshot, save_snapshot
-from pipelines.streaming.source import StreamSource
-from pipelines.streaming.stream_model import StreamModel
-from pipelines.streaming.summary import Statistics, Summary
+from pipelines.streaming.output.summary import Statistics, Summary
+from pipelines.streaming.playing.emitter import PlayContext, RowEmitter
+from pipelines.streaming.playing.inbox import Inbox
+from pipelines.streaming.playing.player import play
+from pipelines.streaming.playing.rows import Ended, Place, Remark, Row
+from pipelines.streaming.predicting.encoder_stage import EncoderStage, Mark, Message, Result
+from pipelines.streaming.predicting.prediction import Interpreter, Prediction
+from pipelines.streaming.predicting.session import StreamSession
+from pipelines.streaming.predicting.snapshots import (
+    SourceProgress,
+    StreamSnapshot,
+    check_same,
+    load_snapshot,
+    save_snapshot,
+)
+from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.sources.source import StreamSource
 
 LIVE_ROWS, FAST_ROWS = 4, 64  # rows of each source that may wait for the model: little delay, or full batches
 LIVE_RESULTS, FAST_RESULTS = 8, 64  # steps whose results may wait for the output

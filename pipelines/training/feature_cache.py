@@ -16,16 +16,16 @@ from typing import cast
 
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError
-from pipelines.features.recording_extraction import Outcome, Target, extract_recording, look_up
-from pipelines.features.sources import Recording
+from pipelines.features.extraction.recording import Outcome, Target, extract_recording, look_up
+from pipelines.features.extraction.sources import Recording
+from pipelines.features.extraction.worker_pool import FatalWorkerError, WorkerPool
 from pipelines.features.spec import Align, FeatureSpec
 from pipelines.features.stream_factory import StreamFactory, StreamOptions
-from pipelines.features.worker_pool import FatalWorkerError, WorkerPool
 from pipelines.settings import cache_dir
 from pipelines.training.recipe import FeatureOptions
 
 LAYOUT = "npy"
-WORKER_MODULE = "pipelines.features.extract_worker"
+WORKER_MODULE = "pipelines.features.extraction.worker"
 MOST_WORKERS = 8  # unless the recipe says more
 WORTH_A_WORKER = 60.0  # seconds of media; with less to do, starting a process takes longer than it saves
 OnItem = Callable[[int, int, str], None]  # recordings done, recordings in all, the one that comes next

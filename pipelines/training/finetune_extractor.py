@@ -22,7 +22,7 @@ from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, CotransError, InputError, UsageError
 from pipelines.features.audio.mel import MelFrontEnd
 from pipelines.features.media import AudioBlock, DamagedMediaError, Resampler, decode
-from pipelines.features.weight_store import WeightStore
+from pipelines.features.weights.store import WeightStore
 from pipelines.files import atomic_write
 from pipelines.metrics.voting import majority_vote
 from pipelines.settings import cache_dir
@@ -93,9 +93,9 @@ def load_trainable(recipe: Recipe) -> Trainable:
     store = WeightStore()
     if name == "musicnn":
         from pipelines.features.audio.mel import musicnn_front_end
-        from pipelines.features.audio.musicnn import AUTO, chosen_network, load_musicnn
-        from pipelines.features.audio.musicnn_network import CHANNELS, FRAMES, POOLED_STEPS
-        from pipelines.features.audio.musicnn_networks import shipped_weights
+        from pipelines.features.audio.musicnn.extractor import AUTO, chosen_network, load_musicnn
+        from pipelines.features.audio.musicnn.shipped import shipped_weights
+        from pipelines.features.audio.musicnn.vgg import CHANNELS, FRAMES, POOLED_STEPS
 
         file = store.resolve(name, given) if given else None
         which = chosen_network(str(options.get("network", AUTO)), file)

@@ -18,9 +18,9 @@ from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import OwnReference, filled_model
 from pipelines.checkpoints.proof import Proof, prove, random_stream
 from pipelines.checkpoints.source_file import SourceFile
+from pipelines.costs.counting import count_macs
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.model import ContinualTransformer, ModelConfig
-from pipelines.reports.counting import count_macs
 from tests.checkpoints.made_oadtr import oadtr_weights
 
 NO_TOKEN = Hints(class_token=False)

@@ -324,7 +324,7 @@ def test_training_clips_among_the_scored_ones_are_noted(tmp_path: Path, capsys: 
 
 
 def test_streams_of_digits_are_those_of_the_training() -> None:
-    from pipelines.evaluation.training_overlap import dividing_options
+    from pipelines.evaluation.data.training_overlap import dividing_options
 
     record = {"fold": "theo", "pitch": 0.2, "one_voice": True, "feature_set": "x"}
     assert dividing_options(record) == {"fold": "theo", "pitch": 0.2, "one_voice": True}

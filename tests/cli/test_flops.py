@@ -187,7 +187,7 @@ def test_mistakes_are_one_clear_line(
 
 def test_counting_attention_does_not_load_torch() -> None:
     program = (
-        "import sys; from pipelines.reports.flops import FlopsOptions, report;"
+        "import sys; from pipelines.flops.choice import FlopsOptions, report;"
         "report(FlopsOptions(sizes={'window': 8, 'width': 8})); report(FlopsOptions(sweep=('n', '8..16')));"
         "assert 'torch' not in sys.modules"
     )

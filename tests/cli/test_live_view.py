@@ -10,11 +10,11 @@ from rich.console import Console
 
 from cotrans_cli.live_view import LiveView, clock
 from pipelines.errors import InputError
+from pipelines.streaming.output.summary import Statistics
 from pipelines.streaming.pipeline import SourceEnded
-from pipelines.streaming.prediction import Prediction
-from pipelines.streaming.rows import Remark
-from pipelines.streaming.source import StreamSource
-from pipelines.streaming.summary import Statistics
+from pipelines.streaming.playing.rows import Remark
+from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.streaming.sources.source import StreamSource
 
 CLASSES = ("dog bark", "rain", "crackling fire")
 

@@ -71,7 +71,7 @@ def test_converted_oadtr_gives_the_official_scores(
     assert "56 frames, 14.0 s of media" in printed.err
 
     # The same rows as an entry of OadTR's pickle, and as two files side by side.
-    from pipelines.features.oadtr_pickle import write_oadtr_pickle
+    from pipelines.features.files.oadtr_pickle import write_oadtr_pickle
 
     write_oadtr_pickle(tmp_path / "f.pickle", [("v1", {"flow": flow, "rgb": rgb}), ("v2", {"rgb": rgb, "flow": flow})])
     np.save(tmp_path / "rgb.npy", rgb)

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pipelines.datasets import open_dataset
 from pipelines.errors import InputError, UsageError
-from pipelines.evaluation.baseline import PENALTY, fit_rows, majority_vote_baseline
+from pipelines.evaluation.scores.baseline import PENALTY, fit_rows, majority_vote_baseline
 from tests.evaluation.evaluation_problems import LABELS, WIDTH, write_clips
 
 

@@ -9,13 +9,13 @@ import pytest
 from sklearn.metrics import confusion_matrix as sklearn_confusion
 
 from pipelines.errors import InputError
-from pipelines.evaluation.classification import (
+from pipelines.evaluation.scores.classification import (
     clip_labels,
     clip_predictions,
     confusion_matrix,
     score_clips,
 )
-from pipelines.evaluation.predictions import Predictions, make_predictions
+from pipelines.evaluation.scores.predictions import Predictions, make_predictions
 
 NAMES = ("blues", "jazz", "rock")
 

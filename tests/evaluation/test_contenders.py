@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.checkpoints.builtin import builtin_names
 from pipelines.errors import CheckpointError, InputError, UsageError
-from pipelines.evaluation.contenders import BUILT_IN, find_contenders, load_contender, training_record
+from pipelines.evaluation.data.contenders import BUILT_IN, find_contenders, load_contender, training_record
 from tests.evaluation.evaluation_problems import write_model
 
 

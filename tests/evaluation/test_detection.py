@@ -15,9 +15,9 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from pipelines.errors import ConfigurationError, InputError, UsageError
-from pipelines.evaluation.detection import DetectionOptions, score_detection
-from pipelines.evaluation.predictions import Predictions, make_predictions, read_predictions
-from pipelines.evaluation.protocols import (
+from pipelines.evaluation.scores.detection import DetectionOptions, score_detection
+from pipelines.evaluation.scores.predictions import Predictions, make_predictions, read_predictions
+from pipelines.evaluation.scores.protocols import (
     COOADTR_CLASSES,
     TVSERIES_CLASSES,
     folder_protocol,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.evaluation.report import Table, to_csv, to_frame
+from pipelines.evaluation.tables.report import Table, to_csv, to_frame
 
 
 def test_frame_holds_what_the_csv_holds() -> None:

@@ -13,10 +13,10 @@ from sklearn.metrics import average_precision_score
 
 from pipelines.datasets import Dataset, Item
 from pipelines.errors import ConfigurationError, InputError, UsageError
-from pipelines.evaluation.detection import DetectionOptions
 from pipelines.evaluation.model_evaluation import check_class_names, evaluate_model, measure_cost, probabilities
-from pipelines.evaluation.protocols import THUMOS14_CLASSES
-from pipelines.evaluation.runner import MODES
+from pipelines.evaluation.running.runner import MODES
+from pipelines.evaluation.scores.detection import DetectionOptions
+from pipelines.evaluation.scores.protocols import THUMOS14_CLASSES
 from pipelines.model import ContinualTransformer, ModelConfig
 
 

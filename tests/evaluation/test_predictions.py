@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import InputError
-from pipelines.evaluation.predictions import Predictions, make_predictions, read_predictions, write_predictions
+from pipelines.evaluation.scores.predictions import Predictions, make_predictions, read_predictions, write_predictions
 
 
 def arrays(frames: int = 6, classes: int = 3) -> dict[str, Any]:

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError
-from pipelines.evaluation.agreement import compare_runs, require_agreement
-from pipelines.evaluation.passes import receptive_field
-from pipelines.evaluation.runner import MODES, Mode, Recording, Run, run_model, speed_of
+from pipelines.evaluation.running.agreement import compare_runs, require_agreement
+from pipelines.evaluation.running.passes import receptive_field
+from pipelines.evaluation.running.runner import MODES, Mode, Recording, Run, run_model, speed_of
 from pipelines.model import ContinualTransformer, ModelConfig
 
 BASE: dict[str, Any] = {
@@ -86,8 +86,8 @@ def test_a_deep_stack_sees_further_than_its_window() -> None:
 
 
 def test_long_recordings_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.evaluation.passes._CHUNK_TOKENS", 64)
-    monkeypatch.setattr("pipelines.evaluation.runner._FLOATS", 1)  # every recording alone
+    monkeypatch.setattr("pipelines.evaluation.running.passes._CHUNK_TOKENS", 64)
+    monkeypatch.setattr("pipelines.evaluation.running.runner._FLOATS", 1)  # every recording alone
     results = [run_model(build(), streams((200, 150)), mode) for mode in ("stream", "chunk")]
     assert compare_runs(results).relative < 2e-5
 

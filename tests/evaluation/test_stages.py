@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from pipelines.evaluation.stages import STAGES, stage_of_frames, stage_scores
+from pipelines.evaluation.scores.stages import STAGES, stage_of_frames, stage_scores
 
 
 def slow_members(positive: np.ndarray, video: np.ndarray, stage: int) -> list[int]:

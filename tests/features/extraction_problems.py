@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.features.extraction import ExtractionOptions, Summary
+from pipelines.features.extraction.run import ExtractionOptions, Summary
 from pipelines.features.stream_factory import StreamOptions
 from tests.features.made_recordings import write_sound
 

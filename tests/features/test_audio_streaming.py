@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError, UsageError
 from pipelines.features.audio import build_audio_extractor
-from pipelines.features.audio.clock import SampleClock
+from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.windowed import WindowedExtractor
 
 RATE = 16000

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from pipelines.features.extraction import extract
-from pipelines.features.feature_files import read_features
+from pipelines.features.extraction.run import extract
+from pipelines.features.files.feature_files import read_features
 from pipelines.features.stream_factory import StreamFactory, StreamOptions
 from tests.features.extraction_problems import LOGMEL, options, statuses, write_folder
 from tests.features.made_recordings import write_sound, write_video

@@ -12,8 +12,8 @@ import pytest
 import soundfile
 
 from pipelines.errors import UsageError
-from pipelines.features.extraction import extract
-from pipelines.features.feature_files import read_features
+from pipelines.features.extraction.run import extract
+from pipelines.features.files.feature_files import read_features
 from tests.features.extraction_problems import LOGMEL, ROOT, options, statuses, tree, write_folder
 from tests.features.made_recordings import sound, write_sound, write_video
 
@@ -119,7 +119,7 @@ def test_a_full_disk_stops_the_run(folder: Path, tmp_path: Path) -> None:
 import resource, signal, sys
 from pathlib import Path
 from pipelines.errors import CotransError
-from pipelines.features.extraction import extract, ExtractionOptions
+from pipelines.features.extraction.run import extract, ExtractionOptions
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamOptions
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -138,7 +138,7 @@ except CotransError as error:
 MEASURED = """
 import resource, sys
 from pathlib import Path
-from pipelines.features.extraction import extract, ExtractionOptions
+from pipelines.features.extraction.run import extract, ExtractionOptions
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamOptions
 options = StreamOptions("logmel", hop=0.5, options={"sample_rate": 8000})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import UsageError
-from pipelines.features.extraction import Progress, extract
+from pipelines.features.extraction.run import Progress, extract
 from tests.features.extraction_problems import LOGMEL, ROOT, options, statuses, tree, write_folder
 from tests.features.made_recordings import write_sound
 
@@ -102,7 +102,7 @@ def test_broken_outputs_are_written_again(folder: Path, tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from pipelines.features.extraction import extract, ExtractionOptions
+from pipelines.features.extraction.run import extract, ExtractionOptions
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamOptions
 def die(progress):

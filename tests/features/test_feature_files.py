@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import InputError, UsageError
-from pipelines.features.feature_files import (
+from pipelines.features.files.feature_files import (
     Manifest,
     Source,
     describe_source,
@@ -24,9 +24,9 @@ from pipelines.features.feature_files import (
     write_features,
     write_manifest,
 )
-from pipelines.features.layout import TargetFiles, target_files
-from pipelines.features.npy_writer import HEADER, Dtype, NpyWriter
-from pipelines.features.oadtr_pickle import write_oadtr_pickle
+from pipelines.features.files.layout import TargetFiles, target_files
+from pipelines.features.files.npy_writer import HEADER, Dtype, NpyWriter
+from pipelines.features.files.oadtr_pickle import write_oadtr_pickle
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
 
 RGB = ExtractorSpec("resnet50", "video", 4, 0.0, weights="ab" * 32)
@@ -158,7 +158,7 @@ def test_the_oadtr_pickle_holds_one_video_in_memory(tmp_path: Path) -> None:
     script = f"""
 import resource, numpy as np
 from pathlib import Path
-from pipelines.features.oadtr_pickle import write_oadtr_pickle
+from pipelines.features.files.oadtr_pickle import write_oadtr_pickle
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 videos = ((str(i), {{"rgb": np.ones((2500, 1000), np.float32)}}) for i in range(20))
 write_oadtr_pickle(Path({str(tmp_path / "f.pickle")!r}), videos)

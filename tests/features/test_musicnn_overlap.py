@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pipelines.features.audio.musicnn import load_musicnn, shipped_weights
-from pipelines.features.audio.musicnn_network import FRAMES, without_dead_channels
-from pipelines.features.audio.musicnn_overlap import Blocks, pooled_windows
+from pipelines.features.audio.musicnn.extractor import load_musicnn, shipped_weights
+from pipelines.features.audio.musicnn.vgg import FRAMES, without_dead_channels
+from pipelines.features.audio.musicnn.vgg_overlap import Blocks, pooled_windows
 
 # The first frames of windows at hops of 0.25 s and of 1 s, some that do not overlap, and one alone.
 STARTS = [[-14, 2, 18, 34, 48], [120, 182, 244], [0, 16, 400, 416, 1000], [6]]

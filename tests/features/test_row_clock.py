@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import InputError
-from pipelines.features.clock import FrameChoice, FramePicker, RowClock
+from pipelines.features.row_clock import FrameChoice, FramePicker, RowClock
 from pipelines.features.spec import Align, ExtractorSpec, FeatureSpec
 
 ALIGNMENTS = ("causal", "centre", "start")

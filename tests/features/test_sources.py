@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import InputError, UsageError
-from pipelines.features.sources import find_recordings
+from pipelines.features.extraction.sources import find_recordings
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pipelines.errors import CotransError, InputError, MissingDependencyError, UsageError
-from pipelines.features.extraction import extract
-from pipelines.features.feature_files import read_features
+from pipelines.features.extraction.run import extract
+from pipelines.features.files.feature_files import read_features
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory, StreamOptions, parse_options
 from tests.features.extraction_problems import ROOT, options, write_folder

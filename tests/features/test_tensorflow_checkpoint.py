@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.errors import CheckpointError
-from pipelines.features.tensorflow_checkpoint import TensorflowCheckpoint, crc32c
+from pipelines.features.audio.musicnn.tensorflow_checkpoint import TensorflowCheckpoint, crc32c
 from tests.features.tensorflow_bundle import field, write_bundle
 
 

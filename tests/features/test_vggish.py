@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.audio.mel import vggish_front_end
+from pipelines.features.audio.parameters import randomise
 from pipelines.features.audio.vggish import load_vggish
 from pipelines.features.audio.vggish_network import PcaParameters, Vggish
-from pipelines.features.audio.weights import randomise
 
 RATE = 16000
 

@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 from pipelines.errors import CheckpointError, MissingDependencyError, UsageError
 from pipelines.features.media import decode
 from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
+from pipelines.features.video.parameters import read_state_dict
 from pipelines.features.video.preprocessing import preprocess, resize
-from pipelines.features.video.weights import read_state_dict
 from tests.features.published_weights import picture, published_shapes, seeded_state
 
 SOURCES = {

@@ -22,9 +22,9 @@ from safetensors.torch import save_file
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, MissingDependencyError, UsageError
 from pipelines.features import download as download_module
-from pipelines.features.download import Download, download
-from pipelines.features.weight_registry import SHIPPED, WeightEntry, known_weights, read_registry
-from pipelines.features.weight_store import WeightStore
+from pipelines.features.weights.download import Download, download
+from pipelines.features.weights.registry import SHIPPED, WeightEntry, known_weights, read_registry
+from pipelines.features.weights.store import WeightStore
 from pipelines.files import file_sha256
 from pipelines.settings import cache_dir
 
@@ -139,8 +139,8 @@ def test_a_killed_download_goes_on_in_the_next_run(server: Server, tmp_path: Pat
     script = f"""
 import os, signal
 from pathlib import Path
-from pipelines.features.download import Download, download
-import pipelines.features.download as module
+from pipelines.features.weights.download import Download, download
+import pipelines.features.weights.download as module
 module.CHUNK = 100_000
 def die(done, total):
     if done >= 1_000_000:
@@ -225,7 +225,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(server: Server, tmp_path: Pa
 import resource, signal
 from pathlib import Path
 from pipelines.errors import InputError
-from pipelines.features.download import Download, download
+from pipelines.features.weights.download import Download, download
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
 try:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.features.worker_pool import FatalWorkerError, WorkerDiedError, WorkerPool
+from pipelines.features.extraction.worker_pool import FatalWorkerError, WorkerDiedError, WorkerPool
 
 ROOT = Path(__file__).parents[2]
 WORKER = """
 import os, signal, sys, time
-from pipelines.features.worker_pool import serve, worker_channel
+from pipelines.features.extraction.worker_pool import serve, worker_channel
 tasks, out = worker_channel()
 base = next(tasks)
 print("noise on standard output")
@@ -68,7 +68,7 @@ def test_workers_end_with_their_parent(module: str, tmp_path: Path) -> None:
     """Killed with SIGKILL, a parent cannot tell its workers anything; they notice, in the middle of a task."""
     mark = tmp_path / "worker.pid"
     script = f"""
-from pipelines.features.worker_pool import WorkerPool
+from pipelines.features.extraction.worker_pool import WorkerPool
 dict(WorkerPool({module!r}, {str(mark)!r}, 1).map(["sleep"]))
 """
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)

@@ -15,7 +15,7 @@ from pipelines.features.stream_factory import StreamFactory, StreamOptions
 from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.streaming import PredictionOptions, Stream, StreamModel, find_sources, open_model
 from pipelines.streaming.options import PlayOptions
-from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.predicting.prediction import Prediction
 from tests.features.made_media import AudioTrackOptions, VideoTrackOptions, brightness, write_media
 
 CLASSES = ("bark", "rain", "waves", "baby", "clock")

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.streaming import PlayOptions, Stream, find_sources
 from pipelines.streaming.pipeline import SourceEnded
-from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.predicting.prediction import Prediction
 from tests.streaming.made_streams import played, scores_of, small_model, write_rows, write_sound
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pipelines.errors import ConfigurationError, InputError
-from pipelines.features.extraction import ExtractionOptions, extract
-from pipelines.features.feature_files import read_features
+from pipelines.features.extraction.run import ExtractionOptions, extract
+from pipelines.features.files.feature_files import read_features
 from pipelines.features.stream_factory import StreamOptions
 from tests.streaming.made_streams import (
     played,

@@ -12,9 +12,9 @@ import pytest
 from pipelines.errors import InputError, MissingDependencyError, UsageError
 from pipelines.features.media import DamagedMediaError
 from pipelines.streaming import PcmOptions, PlayOptions, Stream, StreamModel, find_sources
-from pipelines.streaming.formats import JsonLines
-from pipelines.streaming.prediction import Prediction
-from pipelines.streaming.sinks import FrameSink
+from pipelines.streaming.output.formats import JsonLines
+from pipelines.streaming.output.sinks import FrameSink
+from pipelines.streaming.predicting.prediction import Prediction
 from tests.streaming.made_streams import played, scores_of, small_model, write_rows, write_sound, write_video
 
 HOP = 0.1

@@ -13,9 +13,9 @@ import pytest
 
 from pipelines.errors import UsageError
 from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
-from pipelines.streaming.feature_source import FeatureRows
 from pipelines.streaming.pipeline import LIVE_ROWS
-from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.streaming.sources.feature_source import FeatureRows
 from tests.streaming.made_streams import played, scores_of, small_model, window_scores, write_rows, write_sound
 
 HOP = 0.02  # seconds

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.streaming import PlayOptions, PredictionOptions, Stream, find_sources
-from pipelines.streaming.histogram import TimeHistogram
+from pipelines.streaming.output.histogram import TimeHistogram
 from tests.streaming.made_streams import WIDTH, small_model, write_sound
 
 PAGE = 4096  # bytes

@@ -9,8 +9,8 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
-from pipelines.streaming.prediction import Prediction
-from pipelines.streaming.rows import Remark
+from pipelines.streaming.playing.rows import Remark
+from pipelines.streaming.predicting.prediction import Prediction
 from tests.features.made_media import AudioTrackOptions, write_media
 from tests.streaming.flaky_server import Script, serving
 from tests.streaming.made_streams import chirp, played, scores_of, small_model, write_sound
@@ -26,7 +26,7 @@ def model(tmp_path: Path) -> StreamModel:
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.streaming.player.FIRST_DELAY", 0.05)
+    monkeypatch.setattr("pipelines.streaming.playing.player.FIRST_DELAY", 0.05)
 
 
 def listened(address: str, model: StreamModel, **play: object) -> tuple[list[Prediction], list[str], Stream]:

@@ -15,10 +15,10 @@ import pytest
 
 from pipelines.errors import UsageError
 from pipelines.streaming import PlayOptions, PredictionOptions, StreamModel, find_sources
-from pipelines.streaming.output import OutputOptions
-from pipelines.streaming.prediction import Interpreter, Prediction, activated
+from pipelines.streaming.output.choice import OutputOptions
+from pipelines.streaming.output.segments import SegmentMerger
+from pipelines.streaming.predicting.prediction import Interpreter, Prediction, activated
 from pipelines.streaming.run import RunOptions, StreamRun
-from pipelines.streaming.segments import SegmentMerger
 from tests.streaming.made_streams import CLASSES, played, small_model, write_rows, write_video
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.errors import InputError, UsageError
 from pipelines.streaming.options import SAMPLE_FORMATS, PcmOptions
-from pipelines.streaming.pcm import PcmReader, mono
+from pipelines.streaming.sources.pcm import PcmReader, mono
 from tests.streaming.made_streams import chirp, played, scores_of, small_model, write_sound
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import NonFiniteInputError
 from pipelines.streaming import StreamSession
-from pipelines.streaming.segments import SegmentMerger
+from pipelines.streaming.output.segments import SegmentMerger
 from tests.streaming.made_streams import WIDTH, played, scores_of, small_model, window_scores, write_rows
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.streaming import PlayOptions, PredictionOptions, Stream, StreamModel, find_sources
-from pipelines.streaming.prediction import Prediction
+from pipelines.streaming.predicting.prediction import Prediction
 from tests.streaming.made_streams import played, scores_of, small_model, write_rows, write_sound
 
 SMOOTH = PredictionOptions(smooth=0.5)

@@ -58,7 +58,7 @@ def test_finetuned_features_are_what_stage_two_trains_on(tmp_path: Path, monkeyp
     assert any(text.startswith("stage 1, epoch 2: loss") for text in remarks)
     assert result.train_recordings == 6
     from pipelines.checkpoints.checkpoint import load_checkpoint
-    from pipelines.features.audio.musicnn import load_musicnn, shipped_weights
+    from pipelines.features.audio.musicnn.extractor import load_musicnn, shipped_weights
     from pipelines.files import file_sha256
 
     weights = tmp_path / "run" / "extractor.safetensors"

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.errors import UsageError
 from pipelines.features.audio.logmel import build_logmel
-from pipelines.features.audio.musicnn import build_musicnn
+from pipelines.features.audio.musicnn.extractor import build_musicnn
 from pipelines.features.audio.vggish import build_vggish
 from pipelines.features.extractor import AudioExtractor
 from pipelines.features.spec import Align, Option

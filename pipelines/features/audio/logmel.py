@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, UsageError
-from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import Frames, general_front_end
+from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor, of_windows
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec, Option

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
-from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import vggish_front_end
+from pipelines.features.audio.parameters import RANDOM, load_strictly, randomise, read_state
+from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.vggish_network import EMBEDDING, FRAMES, PENULTIMATE, PcaParameters, Vggish
-from pipelines.features.audio.weights import RANDOM, load_strictly, randomise, read_state
 from pipelines.features.audio.windowed import WindowedExtractor, of_windows
 from pipelines.features.audio.winograd import WinogradBlock
 from pipelines.features.extractor import Rows

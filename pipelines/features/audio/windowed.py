@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, UsageError
-from pipelines.features.audio.clock import SampleClock
 from pipelines.features.audio.mel import Frames, MelFrontEnd, Samples
+from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import ExtractorSpec
 

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import MissingDependencyError, UsageError
-from pipelines.features.clock import FrameChoice
 from pipelines.features.extractor import VideoExtractor
+from pipelines.features.row_clock import FrameChoice
 from pipelines.features.spec import ExtractorSpec, Option
 from pipelines.features.video import flow
 from pipelines.features.video.extractors import NetworkExtractor
 from pipelines.features.video.key_tables import MOBILENET_TABLES, RESNET_TABLES, KeyTable
 from pipelines.features.video.mobilenet import MobileNetV2
+from pipelines.features.video.parameters import fill_randomly, load_weights
 from pipelines.features.video.preprocessing import Preprocessing, preprocess
 from pipelines.features.video.resnet import ResNet50
-from pipelines.features.video.weights import fill_randomly, load_weights
 from pipelines.files import file_sha256
 
 # The preprocessing "auto" is that of the project whose naming the weight file has.

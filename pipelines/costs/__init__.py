@@ -1,0 +1,1 @@
+"""What a model costs: its work counted part by part, and the operations that really run."""

@@ -1,0 +1,76 @@
+"""The work of encoder blocks and of the decoder, for any number of rows."""
+
+from __future__ import annotations
+
+from pipelines.costs.work import Work, activation, attention, elementwise, linear, norm
+from pipelines.model.config import ModelConfig
+
+Modules = dict[str, Work]  # by module name, in the order in which they run
+
+
+def add(modules: Modules, name: str, work: Work) -> None:
+    """Add work to a module that may have some already."""
+    modules[name] = modules.get(name, Work()) + work
+
+
+def projection(config: ModelConfig, rows: int, thirds: int) -> Work:
+    """`thirds` of the in-projection: 1 for queries, 2 for keys and values, 3 for all."""
+    bias = config.in_projection_bias
+    return linear(rows, config.width, thirds * config.width, bias, counted_bias=bias)
+
+
+def finish(modules: Modules, config: ModelConfig, index: int, rows: int) -> None:
+    """Everything after attention in block `index`, for `rows` rows."""
+    d, hidden = config.width, config.feed_forward
+    add(modules, f"block {index} out-projection", linear(rows, d, d, config.out_projection_bias))
+    add(modules, f"block {index} out-projection", elementwise(rows * d))  # residual
+    add(modules, f"block {index} feed-forward", linear(rows, d, hidden) + linear(rows, hidden, d))
+    add(modules, f"block {index} feed-forward", activation(rows, hidden, config.activation))
+    add(modules, f"block {index} feed-forward", elementwise(rows * d))  # residual
+    # A post-norm block norms its rows twice; of a pre-norm block, this is the second norm.
+    add(modules, f"block {index} norms", norm(rows, d) * (1 if config.norm == "pre" else 2))
+
+
+def regular_block(modules: Modules, config: ModelConfig, index: int, rows: int) -> None:
+    """All rows from all rows."""
+    attention_norm(modules, config, index, rows)
+    add(modules, f"block {index} in-projection", projection(config, rows, 3))
+    add(modules, f"block {index} attention", attention(rows, rows, config.width, config.heads))
+    finish(modules, config, index, rows)
+
+
+def attention_norm(modules: Modules, config: ModelConfig, index: int, rows: int) -> None:
+    """The norm before attention, where there is one."""
+    if config.norm == "pre":
+        add(modules, f"block {index} norms", norm(rows, config.width))
+
+
+def head(modules: Modules, config: ModelConfig, rows: int, all_rows: bool) -> None:
+    """Final norm, decoder and classifier. rows: rows of the encoder; all_rows: whether all of them are normed."""
+    d = config.width
+    if config.final_norm:
+        add(modules, "final norm", norm(rows if all_rows else 1, d))
+    if not config.decoder_blocks:
+        add(modules, "classifier", linear(1, d, config.classes))
+        return
+    if config.final_norm and all_rows is False:
+        add(modules, "final norm", norm(rows, d))
+    queries = config.decoder_queries
+    for index in range(1, config.decoder_blocks + 1):
+        _decoder_block(modules, config, f"decoder block {index}", queries, rows)
+    add(modules, "decoder norm", norm(queries, d))
+    add(modules, "decoder classifier", linear(queries, d, config.classes))
+    add(modules, "classifier", elementwise(queries * d))  # mean of the decoder's rows
+    add(modules, "classifier", linear(1, 2 * d, config.classes))
+
+
+def _decoder_block(modules: Modules, config: ModelConfig, name: str, queries: int, rows: int) -> None:
+    d, heads, hidden = config.width, config.decoder_heads, config.decoder_feed_forward
+    own = linear(queries, d, d) * 4 + attention(queries, queries, d, heads) + elementwise(queries * d)
+    add(modules, f"{name} self-attention", own)
+    cross = linear(queries, d, d) * 2 + linear(rows, d, d) * 2
+    cross += attention(queries, rows, d, heads) + elementwise(queries * d)
+    add(modules, f"{name} cross-attention", cross)
+    forward = linear(queries, d, hidden) + activation(queries, hidden, "gelu") + linear(queries, hidden, d)
+    add(modules, f"{name} feed-forward", forward + elementwise(queries * d))
+    add(modules, f"{name} norms", norm(queries, d) * 3)

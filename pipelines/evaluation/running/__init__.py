@@ -1,0 +1,1 @@
+"""Running a model over recordings: by steps, chunks or windows, and the proof that they agree."""

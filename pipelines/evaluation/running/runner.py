@@ -1,0 +1,228 @@
+"""Run a model over recordings: step by step, in chunks, or as the regular model on windows. The same numbers.
+
+Recordings are anything of shape (rows, width) that can be sliced: arrays, or memory-mapped feature files. They are
+opened when their turn comes, so a dataset may be larger than memory. A recording that cannot be read or holds NaN is
+reported by name and left out; the others are not touched by it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipelines.errors import ConfigurationError, InputError, NonFiniteInputError
+from pipelines.evaluation.running.passes import Outputs, chunk_pass, stream_pass, window_pass
+from pipelines.model.transformer import ContinualTransformer
+
+# stream: one step after the other. chunk: many steps at once. window: the regular model on the last n tokens.
+Mode = Literal["stream", "chunk", "window"]
+MODES: tuple[Mode, ...] = ("stream", "chunk", "window")
+
+# Recordings side by side. Beyond 64 a step costs as much per recording as before; the regular model has full batches
+# out of one recording, and fewer of them tell more often how far it is.
+_BATCH: dict[Mode, int] = {"stream": 1, "chunk": 64, "window": 8}
+_FLOATS = 1 << 25  # of features in memory at once: 128 MB
+
+
+class Rows(Protocol):
+    """Features (rows, width) that can be sliced by rows."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A name and a way to its features."""
+
+    name: str
+    open: Callable[[], Rows]
+
+    @classmethod
+    def of(cls, name: str, rows: Rows) -> Recording:
+        """A recording whose features are at hand."""
+        return cls(name, lambda: rows)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A recording that was left out, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a mode gave and how long it took."""
+
+    mode: Mode
+    outputs: dict[str, Outputs]  # by name of the recording, in the order given; damaged ones are not there
+    damaged: tuple[Damage, ...]
+    frames: int
+    seconds: float  # in the model; reading files is not in it
+    step_seconds: NDArray[np.float64] | None  # (frames,) of each step, stream mode only
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What a run says about time."""
+
+    frames_per_second: float
+    step_us_median: float | None = None  # microseconds, stream mode only
+    step_us_p95: float | None = None
+    real_time_factor: float | None = None  # how many times faster than the recording plays
+
+
+def run_model(
+    model: ContinualTransformer,
+    recordings: Sequence[Recording],
+    mode: Mode,
+    workers: int = 0,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Outputs of `model` for every row of every recording.
+
+    workers: threads that read ahead; 0: read in between. on_progress: called with rows done and rows in all.
+    Stream mode takes one recording at a time, as a live stream would come; the others put recordings of similar
+    length side by side.
+    """
+    if mode not in MODES:
+        raise ConfigurationError(f"unknown mode '{mode}': choose from {', '.join(MODES)}")
+    if not recordings:
+        raise InputError("there is no recording to run the model on")
+    lengths, damaged = _lengths(recordings, model.config.input_width)
+    total = sum(lengths.values())
+    outputs: dict[str, Outputs] = {}
+    steps: list[float] = []
+    seconds = 0.0
+    done = 0
+    model.eval()
+    device = model.classifier.weight.device
+    dtype = model.classifier.weight.dtype
+    batches = _batches(recordings, lengths, _BATCH[mode], model.config.input_width)
+    with torch.inference_mode():
+        for group, loaded in _loaded(batches, workers):
+            members = [(item, rows) for item, rows in zip(group, loaded, strict=True) if not isinstance(rows, Damage)]
+            damaged += [rows for rows in loaded if isinstance(rows, Damage)]
+            while members:
+                tokens = [torch.from_numpy(rows).to(device, dtype) for _, rows in members]
+                begin = time.perf_counter()
+                try:
+                    results = _run_batch(model, tokens, mode, steps)
+                except NonFiniteInputError as error:
+                    for row in error.rows:
+                        damaged.append(Damage(members[row][0].name, "its features hold NaN or infinity"))
+                    members = [member for row, member in enumerate(members) if row not in error.rows]
+                    continue
+                seconds += time.perf_counter() - begin
+                outputs.update({item.name: one for (item, _), one in zip(members, results, strict=True)})
+                break
+            done += sum(lengths[item.name] for item in group)
+            if on_progress is not None:
+                on_progress(done, total)
+    if not outputs:
+        raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
+    ordered = {item.name: outputs[item.name] for item in recordings if item.name in outputs}
+    frames = sum(len(one.logits) for one in ordered.values())
+    timed = np.array(steps) if mode == "stream" else None
+    return Run(mode, ordered, tuple(damaged), frames, seconds, timed)
+
+
+def speed_of(run: Run, hop: float | None = None) -> Speed:
+    """Frames per second and, for a stream, the time of a step. hop: seconds between rows of the recordings."""
+    rate = run.frames / max(run.seconds, 1e-9)
+    median = p95 = None
+    if run.step_seconds is not None:
+        # The first steps of a process pay for memory that later ones find there.
+        settled = run.step_seconds[10:] if len(run.step_seconds) > 100 else run.step_seconds
+        median, p95 = (1e6 * float(value) for value in np.percentile(settled, [50, 95]))
+    return Speed(rate, median, p95, None if hop is None else rate * hop)
+
+
+def _run_batch(
+    model: ContinualTransformer, tokens: list[torch.Tensor], mode: Mode, steps: list[float]
+) -> list[Outputs]:
+    if mode == "stream":
+        return [stream_pass(model, one, steps) for one in tokens]
+    return chunk_pass(model, tokens) if mode == "chunk" else window_pass(model, tokens)
+
+
+def _lengths(recordings: Sequence[Recording], width: int) -> tuple[dict[str, int], list[Damage]]:
+    """Rows of each recording that can be opened. Files are closed again: thousands may not be open at once."""
+    lengths: dict[str, int] = {}
+    damaged = []
+    for recording in recordings:
+        if recording.name in lengths:
+            raise InputError(f"two recordings have the name {recording.name}")
+        try:
+            shape = recording.open().shape
+        except InputError as error:
+            damaged.append(Damage(recording.name, str(error)))
+            continue
+        if len(shape) != 2 or shape[1] != width:
+            found = f"{shape[1]} numbers per row" if len(shape) == 2 else f"shape {shape}"
+            raise ConfigurationError(
+                f"{recording.name}: the features have {found}, but the model takes {width}: give it the "
+                "features that it was trained on (--features or --feature-dir)"
+            )
+        if shape[0] == 0:
+            damaged.append(Damage(recording.name, "it has no rows"))
+        else:
+            lengths[recording.name] = shape[0]
+    if not lengths:
+        raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
+    return lengths, damaged
+
+
+def _batches(
+    recordings: Sequence[Recording], lengths: dict[str, int], most: int, width: int
+) -> Iterator[list[Recording]]:
+    """Groups of recordings of similar length, bounded in number and in memory."""
+    usable = [item for item in recordings if item.name in lengths]
+    if most > 1:
+        usable.sort(key=lambda item: lengths[item.name])  # stable: equal lengths keep their order
+    group: list[Recording] = []
+    for item in usable:
+        # Shorter ones are padded to the longest of the group, which is the newest.
+        if group and (len(group) == most or (len(group) + 1) * lengths[item.name] * width > _FLOATS):
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group
+
+
+def _loaded(
+    batches: Iterator[list[Recording]], workers: int
+) -> Iterator[tuple[list[Recording], list[NDArray[np.float32] | Damage]]]:
+    """Groups with their features, the next ones being read while the caller works."""
+    if workers < 1:
+        for group in batches:
+            yield group, [_read(item) for item in group]
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: list[tuple[list[Recording], list[Future[NDArray[np.float32] | Damage]]]] = []
+        for group in batches:
+            waiting.append((group, [pool.submit(_read, item) for item in group]))
+            if len(waiting) > 1:
+                ready, futures = waiting.pop(0)
+                yield ready, [future.result() for future in futures]
+        for ready, futures in waiting:
+            yield ready, [future.result() for future in futures]
+
+
+def _read(recording: Recording) -> NDArray[np.float32] | Damage:
+    try:
+        return np.array(recording.open()[:], dtype=np.float32)
+    except (InputError, OSError) as error:
+        return Damage(recording.name, str(error))

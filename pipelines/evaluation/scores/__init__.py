@@ -1,0 +1,1 @@
+"""From predictions to scores: protocols, average precision, accuracy, intervals, baselines."""

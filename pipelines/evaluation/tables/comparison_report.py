@@ -1,0 +1,312 @@
+"""The table of the paper for a user's own models, as plain data: for people, for CSV, for JSON, for a plot."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+from pipelines.evaluation.comparison import Comparison, Row
+from pipelines.evaluation.running.runner import Speed
+from pipelines.evaluation.scores.baseline import NAME as BASELINE
+from pipelines.evaluation.scores.baseline import Baseline
+from pipelines.evaluation.scores.bootstrap import Interval
+from pipelines.evaluation.tables.report import Cell, Table, classification_to_dict, interval_to_dict
+from pipelines.plots import CostPoint
+
+MOST_COLUMNS = 6  # models side by side in the table per class
+
+CSV_COLUMNS = (
+    "model",
+    "score",
+    "deviation",
+    "low",
+    "high",
+    "score_by_mean",
+    "seeds",
+    "step_macs",
+    "window_macs",
+    "parameters",
+    "state_bytes",
+    "step_us_median",
+    "step_us_p95",
+    "frames_per_second",
+    "real_time_factor",
+)
+
+
+def main_table(comparison: Comparison) -> Table:
+    """One line per model, in the units in which papers print them. Cells are text."""
+    clips = comparison.metric == "accuracy"
+    columns = [
+        "model",
+        f"{comparison.metric} (%)",
+        *(["by mean (%)"] if clips else []),
+        "MACs/step",
+        "MACs/window",
+        "parameters",
+        "state",
+        "µs/step",
+        "p95",
+        "frames/s",
+        "× real time",
+    ]
+    rows: list[tuple[Cell, ...]] = []
+    if comparison.baseline is not None:
+        rows.append(_baseline_line(comparison.baseline))
+    for row in comparison.rows:
+        pooled = row.mean_pooling
+        rows.append(
+            (
+                row.name,
+                _score(row.score, len(row.results), row.interval),
+                *([None if pooled is None else _score(pooled, len(row.results), None)] if clips else []),
+                quantity(row.cost.step_macs),
+                quantity(row.cost.window_macs),
+                quantity(row.cost.parameters),
+                memory(row.cost.state_bytes),
+                _decimal(row.step.step_us_median),
+                _decimal(row.step.step_us_p95),
+                f"{row.step.frames_per_second:,.0f}",
+                _decimal(row.step.real_time_factor),
+            )
+        )
+    return Table(tuple(columns), tuple(rows))
+
+
+def csv_table(comparison: Comparison) -> Table:
+    """The same for programs: fractions, full precision, no units in the cells."""
+    rows: list[tuple[Cell, ...]] = []
+    if comparison.baseline is not None:
+        one = comparison.baseline
+        rows.append(
+            (
+                BASELINE,
+                one.score.accuracy,
+                None,
+                *_bounds(one.score.interval),
+                None,
+                1,
+                one.macs,
+                None,
+                one.parameters,
+                one.state_bytes,
+                *(None,) * 4,
+            )
+        )
+    for row in comparison.rows:
+        several = len(row.results) > 1
+        rows.append(
+            (
+                row.name,
+                row.score[0],
+                row.score[1] if several else None,
+                *_bounds(row.interval),
+                None if row.mean_pooling is None else row.mean_pooling[0],
+                len(row.results),
+                row.cost.step_macs,
+                row.cost.window_macs,
+                row.cost.parameters,
+                row.cost.state_bytes,
+                row.step.step_us_median,
+                row.step.step_us_p95,
+                row.step.frames_per_second,
+                row.step.real_time_factor,
+            )
+        )
+    return Table(CSV_COLUMNS, tuple(rows))
+
+
+def mode_table(comparison: Comparison) -> Table | None:
+    """Score and speed of each way of running a model; None where there was only one."""
+    if len(comparison.rows[0].first.scores) < 2:
+        return None
+    rows: list[tuple[Cell, ...]] = []
+    for row in comparison.rows:
+        for mode, score in row.first.scores.items():
+            speed = row.first.speeds[mode]
+            rows.append(
+                (
+                    row.name,
+                    mode,
+                    f"{100 * score:.2f}",
+                    f"{speed.frames_per_second:,.0f}",
+                    _decimal(speed.real_time_factor),
+                )
+            )
+    return Table(("model", "mode", f"{comparison.metric} (%)", "frames/s", "× real time"), tuple(rows))
+
+
+def class_table(comparison: Comparison) -> Table | None:
+    """A column for each of several models, of the first seed; None for a single one, which has its own tables."""
+    if len(comparison.rows) < 2 or len(comparison.rows) > MOST_COLUMNS:
+        return None
+    columns: list[tuple[str, tuple[str, ...], list[float | None]]] = []
+    for row in comparison.rows:
+        evaluation = row.first.evaluation
+        if evaluation.detection is not None:
+            score = evaluation.detection
+            values = score.ap if score.headline == "mAP" else score.cap
+            columns.append((row.name, score.classes, [_number(value) for value in values]))
+        elif evaluation.clips is not None:
+            last = evaluation.clips["last"]
+            columns.append((row.name, last.classes, [_number(value) for value in last.per_class]))
+    names = columns[0][1]
+    return Table(
+        ("class", *(name for name, _, _ in columns)),
+        tuple((name, *(values[index] for _, _, values in columns)) for index, name in enumerate(names)),
+    )
+
+
+def tables(comparison: Comparison) -> list[tuple[str, Table]]:
+    """Titles and tables, the main one first."""
+    division = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in comparison.division.items())
+    scored = comparison.items - len(comparison.damaged)
+    title = f"{comparison.dataset}, {comparison.part}: {scored:,} recordings" + (f" ({division})" if division else "")
+    found: list[tuple[str, Table | None]] = [
+        (title, main_table(comparison)),
+        ("The same model, run in different ways", mode_table(comparison)),
+    ]
+    if len(comparison.rows) == 1:
+        found += comparison.rows[0].first.evaluation.tables()
+    else:
+        found.append((f"{comparison.metric} per class (%)", class_table(comparison)))
+    return [(heading, table) for heading, table in found if table is not None]
+
+
+def agreement_lines(comparison: Comparison) -> list[str]:
+    """The proof that the modes are the same, a line for each model."""
+    lines = []
+    for row in comparison.rows:
+        agreement = row.first.agreement
+        if agreement is not None:
+            lines.append(
+                f"{row.name}: {', '.join(row.first.scores)} agree: the outputs differ by at most "
+                f"{agreement.relative:.1e} of the largest logit ({agreement.absolute:.1e}, {agreement.modes[0]} "
+                f"against {agreement.modes[1]}); the same class at {100 * agreement.same_class:.2f} % of all rows"
+            )
+    return lines
+
+
+def to_dict(comparison: Comparison) -> dict[str, Any]:
+    """Plain JSON types; fractions. The first model's scores stand at the top, as for `--predictions`."""
+    return {
+        **comparison.rows[0].first.evaluation.to_dict(),
+        "part": comparison.part,
+        "options": {key: str(value) for key, value in comparison.division.items()},
+        "items": comparison.items,
+        "damaged": [asdict(damage) for damage in comparison.damaged],
+        "hop": comparison.hop,
+        "baseline": None if comparison.baseline is None else _baseline_dict(comparison.baseline),
+        "models": [_row_dict(row) for row in comparison.rows],
+        "notes": all_notes(comparison),
+    }
+
+
+def all_notes(comparison: Comparison) -> list[str]:
+    """What a reader of the numbers must know, damaged items first."""
+    notes = []
+    if comparison.damaged:
+        count = len(comparison.damaged)
+        notes.append(f"{count} of {comparison.items} recordings could not be used and are not in the scores")
+        notes += [f"left out: {damage.name}: {damage.reason}" for damage in comparison.damaged]
+    for row in comparison.rows:
+        notes += [f"{row.name}: {note}" for note in (*row.notes, *row.first.evaluation.notes)]
+    return list(dict.fromkeys([*notes, *comparison.notes]))
+
+
+def cost_points(comparison: Comparison) -> list[CostPoint]:
+    """Figure 2 of the paper: each model twice, since the regular model has the same score for more work."""
+    points = []
+    for row in comparison.rows:
+        mean, deviation = row.score
+        points += [
+            CostPoint(row.name, row.cost.step_macs, mean, deviation, "continual: one step"),
+            CostPoint(row.name, row.cost.window_macs, mean, deviation, "regular: the whole window"),
+        ]
+    if comparison.baseline is not None:
+        points.append(
+            CostPoint(BASELINE, comparison.baseline.macs, comparison.baseline.score.accuracy, family=BASELINE)
+        )
+    return points
+
+
+def quantity(count: float) -> str:
+    """A large number with three digits: 9.85 M."""
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if count >= size:
+            value = count / size
+            return f"{value:.{max(0, 2 - int(math.log10(value)))}f}{unit}"
+    return f"{count:.0f}"
+
+
+def memory(count: int) -> str:
+    """Bytes for people."""
+    for size, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"
+
+
+def _baseline_line(baseline: Baseline) -> tuple[Cell, ...]:
+    score = _score((baseline.score.accuracy, 0.0), 1, baseline.score.interval)
+    costs = (quantity(baseline.macs), None, quantity(baseline.parameters), memory(baseline.state_bytes))
+    return (BASELINE, score, None, *costs, None, None, None, None)
+
+
+def _score(value: tuple[float, float], seeds: int, interval: Interval | None) -> str:
+    mean, deviation = value
+    if seeds > 1:
+        return f"{100 * mean:.2f} ± {100 * deviation:.2f}"
+    bounds = "" if interval is None else f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+    return f"{100 * mean:.2f}{bounds}"
+
+
+def _row_dict(row: Row) -> dict[str, Any]:
+    first = row.first
+    return {
+        "name": row.name,
+        "checkpoints": [str(path) for path in row.files],
+        "value": _number(row.score[0]),
+        "deviation": row.score[1] if len(row.results) > 1 else None,
+        "values": [_number(value) for value in row.values],
+        "interval": None if row.interval is None else interval_to_dict(row.interval),
+        "evaluations": [result.evaluation.to_dict() for result in row.results],
+        "modes": {
+            mode: {"value": _number(score), **_speed_dict(first.speeds[mode])} for mode, score in first.scores.items()
+        },
+        "agreement": None if first.agreement is None else asdict(first.agreement),
+        "cost": asdict(row.cost),
+        "step": _speed_dict(row.step),
+    }
+
+
+def _baseline_dict(baseline: Baseline) -> dict[str, Any]:
+    return {
+        "name": BASELINE,
+        "value": baseline.score.accuracy,
+        "row_accuracy": baseline.row_accuracy,
+        "fitted_rows": baseline.fitted_rows,
+        "macs": baseline.macs,
+        "parameters": baseline.parameters,
+        "state_bytes": baseline.state_bytes,
+        **classification_to_dict({"vote": baseline.score}),
+    }
+
+
+def _speed_dict(speed: Speed) -> dict[str, Any]:
+    return asdict(speed)
+
+
+def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.low, interval.high)
+
+
+def _decimal(value: float | None) -> str | None:
+    if value is None:
+        return None
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

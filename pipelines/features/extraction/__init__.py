@@ -1,0 +1,1 @@
+"""`cotrans extract` without the command line: recordings in, feature files out."""

@@ -1,0 +1,309 @@
+"""`cotrans extract` without the command line: many recordings, resumed, in several processes, bad ones listed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import InputError, UsageError
+from pipelines.features.extraction.recording import Outcome, OutputError, Target, extract_recording, look_up
+from pipelines.features.extraction.sources import Found, Recording, find_recordings
+from pipelines.features.extraction.worker_pool import FatalWorkerError, WorkerDiedError, WorkerPool
+from pipelines.features.files.feature_files import read_features, read_manifest
+from pipelines.features.files.layout import LAYOUTS, OADTR_PARTS, OADTR_PICKLE, modality, target_files
+from pipelines.features.files.npy_writer import Dtype
+from pipelines.features.files.oadtr_pickle import write_oadtr_pickle
+from pipelines.features.spec import FeatureSpec
+from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.files import refuse_overwriting, unwritable
+
+WORKER_MODULE = "pipelines.features.extraction.worker"
+DTYPES = ("float32", "float16")
+
+
+@dataclass(frozen=True)
+class ExtractionOptions:
+    """What to compute and how to write it."""
+
+    streams: StreamOptions
+    dtype: Dtype = "float32"
+    layout: str = "npy"
+    workers: int = 1
+    force: bool = False  # write complete outputs again
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is. The sizes of the sources are the measure: they are known without opening them."""
+
+    recordings: int
+    recordings_done: int
+    bytes_total: int
+    bytes_done: float  # those of recordings under way count in proportion
+    media_seconds: float  # extracted in this run
+    elapsed: float  # seconds
+    current: str  # the recording that moved last
+
+    @property
+    def real_time_factor(self) -> float:
+        """Seconds of media per second of work."""
+        return self.media_seconds / self.elapsed if self.elapsed > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did. `ok` says whether every input has whole features now."""
+
+    out: str
+    features: str
+    width: int
+    layout: str
+    dtype: str
+    random_weights: bool
+    outcomes: tuple[Outcome, ...]  # sorted by name
+    missing: tuple[str, ...]  # inputs that were named and are not there
+    ignored: int  # files in folders that do not look like media
+    elapsed: float
+    files: tuple[str, ...] = field(default=())  # files for all recordings together
+
+    def count(self, status: str) -> int:
+        return sum(outcome.status == status for outcome in self.outcomes)
+
+    @property
+    def rows(self) -> int:
+        return sum(outcome.rows for outcome in self.outcomes)
+
+    @property
+    def media_seconds(self) -> float:
+        """Seconds of media that were extracted in this run."""
+        return sum(outcome.seconds for outcome in self.outcomes if outcome.fresh)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """One line for every input that is bad."""
+        lines = [o.message or f"{o.source}: {o.status}" for o in self.outcomes if o.status not in ("done", "skipped")]
+        return (*lines, *(f"{name}: no such file" for name in self.missing))
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        factor = self.media_seconds / self.elapsed if self.elapsed > 0 else 0.0
+        counts = {status: self.count(status) for status in ("done", "skipped", "damaged", "failed")}
+        return {
+            **{key: getattr(self, key) for key in ("out", "features", "width", "layout", "dtype", "random_weights")},
+            **counts,
+            "missing": list(self.missing),
+            "ignored": self.ignored,
+            "rows": self.rows,
+            "media_seconds": self.media_seconds,
+            "elapsed": self.elapsed,
+            "real_time_factor": factor,
+            "files": list(self.files),
+            "recordings": [asdict(outcome) for outcome in self.outcomes],
+        }
+
+
+OnProgress = Callable[[Progress], None]
+
+
+def extract(
+    sources: Sequence[str], out: Path, options: ExtractionOptions, on_progress: OnProgress | None = None
+) -> Summary:
+    """Extract the features of every recording that `sources` name into `out`.
+
+    Complete outputs are skipped. Bad inputs do not stop the others: they are in the summary. Settings that cannot
+    work, missing weights, and outputs that were made with other settings raise before anything is written.
+    """
+    _check(out, options)
+    started = time.monotonic()
+    found = find_recordings(sources)
+    streams = StreamFactory(options.streams)
+    spec = streams.prototype().spec
+    target = Target(out, options.layout, options.dtype, options.force)
+    outcomes: dict[str, Outcome] = {}
+    waiting = []
+    for recording in found.recordings:
+        outcome = _look_up(recording, target, streams)
+        if outcome is None:
+            waiting.append(recording)
+        else:
+            outcomes[recording.name] = outcome
+    _refuse_conflicts([outcome for outcome in outcomes.values() if outcome.status == "conflict"])
+    _refuse_clashes(found, target, streams, spec)
+    meter = _Meter(found, outcomes, started, on_progress)
+    if waiting:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(unwritable(out, error)) from error
+    for wait in (False, True):  # what another run is busy with comes last
+        for outcome in _run(waiting, target, options, streams, meter, wait):
+            outcomes[outcome.name] = outcome
+        waiting = [recording for recording in waiting if outcomes[recording.name].status == "busy"]
+    _refuse_conflicts([outcome for outcome in outcomes.values() if outcome.status == "conflict"])
+    return Summary(
+        out=str(out),
+        features=spec.name,
+        width=spec.width,
+        layout=options.layout,
+        dtype=options.dtype,
+        random_weights=any(part.weights == "random" for part in spec.parts),
+        outcomes=tuple(sorted(outcomes.values(), key=lambda outcome: outcome.name)),
+        missing=found.missing,
+        ignored=found.ignored,
+        elapsed=time.monotonic() - started,
+        files=_join_oadtr(out) if options.layout == "oadtr" and out.is_dir() else (),
+    )
+
+
+def _check(out: Path, options: ExtractionOptions) -> None:
+    if options.dtype not in DTYPES:
+        raise UsageError(f"unknown dtype '{options.dtype}': choose from {', '.join(DTYPES)}")
+    if options.layout not in LAYOUTS:
+        raise UsageError(f"unknown layout '{options.layout}': choose from {', '.join(LAYOUTS)}")
+    if options.workers < 1:
+        raise UsageError(f"--workers must be at least 1, not {options.workers}")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out} is a file: name a folder")
+
+
+def _look_up(recording: Recording, target: Target, streams: StreamFactory) -> Outcome | None:
+    try:
+        return look_up(recording, target, streams)
+    except InputError:
+        return None  # what is wrong with it will be said when it is its turn
+
+
+def _refuse_conflicts(conflicts: list[Outcome]) -> None:
+    if conflicts:
+        more = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
+        raise UsageError(f"{conflicts[0].message}{more}")
+
+
+def _refuse_clashes(found: Found, target: Target, streams: StreamFactory, spec: FeatureSpec) -> None:
+    """Two recordings must not share a file: `a.mp4` and `a.times.mp4` would, in the npy layout; nor is one written
+    over."""
+    owners: dict[Path, Recording] = {}
+    for recording in found.recordings:
+        for path in target_files(target.layout, target.folder, recording.name, spec, streams.tag_of).paths:
+            if owners.setdefault(path, recording) is not recording:
+                raise UsageError(
+                    f"{owners[path].path} and {recording.path} would both be written to {path}: "
+                    "extract them to different folders"
+                )
+    refuse_overwriting((("--out", path) for path in owners), (recording.path for recording in found.recordings))
+
+
+def _run(
+    recordings: list[Recording],
+    target: Target,
+    options: ExtractionOptions,
+    streams: StreamFactory,
+    meter: _Meter,
+    wait: bool,
+) -> Iterator[Outcome]:
+    """Outcomes as they come."""
+    if options.workers == 1 or len(recordings) < 2:
+        for recording in recordings:
+            outcome = extract_recording(recording, target, streams, meter.watch(recording), wait)
+            meter.finish(recording, outcome)
+            yield outcome
+        return
+    setup = {"target": {**asdict(target), "folder": str(target.folder)}, "streams": options.streams.to_dict()}
+    tasks = [{"path": str(recording.path), "name": recording.name, "wait": wait} for recording in recordings]
+    pool = WorkerPool(WORKER_MODULE, setup, min(options.workers, len(recordings)))
+    try:
+        for index, result in pool.map(tasks, lambda index, value: meter.watch(recordings[index])(*value)):
+            outcome = _worker_outcome(recordings[index], result)
+            meter.finish(recordings[index], outcome)
+            yield outcome
+    except FatalWorkerError as error:
+        raise OutputError(str(error)) from error
+
+
+def _worker_outcome(recording: Recording, result: Any) -> Outcome:
+    if isinstance(result, WorkerDiedError):
+        message = f"{recording.path}: the process that decoded it died ({result})"
+        return Outcome(recording.name, recording.path.as_posix(), "failed", message=message)
+    return Outcome(**result)
+
+
+def _join_oadtr(out: Path) -> tuple[str, ...]:
+    """Put everything in the folder of parts into one pickle, whichever run it is from."""
+    parts = out / OADTR_PARTS
+
+    def videos() -> Iterator[tuple[str, dict[str, Any]]]:
+        for manifest_path in sorted(parts.rglob("*.json")):
+            spec = read_manifest(manifest_path).spec
+            rows = read_features(manifest_path.with_suffix(".npy")).rows
+            columns, start = {}, 0
+            for part in spec.parts:
+                columns[modality(part)] = rows[:, start : start + part.width]
+                start += part.width
+            yield manifest_path.relative_to(parts).with_suffix("").as_posix(), columns
+
+    if write_oadtr_pickle(out / OADTR_PICKLE, videos()) == 0:
+        (out / OADTR_PICKLE).unlink()
+        return ()
+    return (OADTR_PICKLE,)
+
+
+class _Meter:
+    """Adds up what the recordings report."""
+
+    def __init__(
+        self, found: Found, outcomes: dict[str, Outcome], started: float, on_progress: OnProgress | None
+    ) -> None:
+        self._sizes = {recording.name: _size(recording.path) for recording in found.recordings}
+        self._state: dict[str, tuple[float, float]] = {}  # bytes and media seconds of every recording that has begun
+        self._total = sum(self._sizes.values())
+        self._bytes = float(sum(self._sizes[name] for name in outcomes))
+        self._seconds = 0.0
+        self._finished = len(outcomes)
+        self._started, self._on_progress = started, on_progress
+
+    def watch(self, recording: Recording) -> Callable[[float, float | None], None]:
+        """What to call while a recording is under way."""
+
+        def on_seconds(done: float, total: float | None) -> None:
+            self._move(recording, min(1.0, done / total) if total else 0.0, done)
+
+        return on_seconds
+
+    def finish(self, recording: Recording, outcome: Outcome) -> None:
+        if outcome.status != "busy":
+            self._finished += 1
+            self._move(recording, 1.0, outcome.seconds if outcome.fresh else 0.0)
+
+    def _move(self, recording: Recording, fraction: float, seconds: float) -> None:
+        now = (fraction * self._sizes[recording.name], seconds)
+        before = self._state.get(recording.name, (0.0, 0.0))
+        self._state[recording.name] = now
+        self._bytes += now[0] - before[0]
+        self._seconds += now[1] - before[1]
+        if self._on_progress is None:
+            return
+        self._on_progress(
+            Progress(
+                recordings=len(self._sizes),
+                recordings_done=self._finished,
+                bytes_total=self._total,
+                bytes_done=self._bytes,
+                media_seconds=self._seconds,
+                elapsed=time.monotonic() - self._started,
+                current=recording.name,
+            )
+        )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,45 @@
+"""`python -m pipelines.features.extraction.worker`: one of the processes of `cotrans extract --workers N`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pipelines.features.extraction.recording import OutputError, Target, extract_recording
+from pipelines.features.extraction.sources import Recording
+from pipelines.features.extraction.worker_pool import serve, worker_channel
+from pipelines.features.stream_factory import StreamFactory, StreamOptions
+
+PROGRESS_EVERY = 0.2  # seconds
+
+
+def main() -> None:
+    tasks, out = worker_channel()
+    setup = next(tasks)
+    target = Target(**{**setup["target"], "folder": Path(setup["target"]["folder"])})
+    streams = StreamFactory(StreamOptions.from_dict(setup["streams"]))
+
+    def work(task: dict[str, Any], progress: Callable[[Any], None]) -> tuple[str, Any]:
+        last = 0.0
+
+        def on_seconds(done: float, total: float | None) -> None:
+            nonlocal last
+            if time.monotonic() - last >= PROGRESS_EVERY:
+                last = time.monotonic()
+                progress([done, total])
+
+        recording = Recording(Path(task["path"]), task["name"])
+        try:
+            outcome = extract_recording(recording, target, streams, on_seconds, wait=task["wait"])
+        except OutputError as error:
+            return "fatal", str(error)
+        return "result", asdict(outcome)
+
+    serve(work, tasks, out)
+
+
+if __name__ == "__main__":
+    main()

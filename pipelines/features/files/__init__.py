@@ -1,0 +1,1 @@
+"""Feature files: our own layout, and those that other projects read."""

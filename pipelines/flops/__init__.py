@@ -1,0 +1,1 @@
+"""What `cotrans flops` says: attention, models, the tables of the paper, scaling and measured time."""

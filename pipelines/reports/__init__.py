@@ -1,1 +1,0 @@
-"""What things cost: operation counts, memory and plots of them."""

@@ -1,0 +1,1 @@
+"""What a stream leaves: lines, segments, subtitles, overlays and a summary."""

@@ -1,0 +1,142 @@
+"""Which sinks the user's output options ask for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from pipelines.errors import UsageError
+from pipelines.streaming.options import PredictionOptions
+from pipelines.streaming.output.formats import Csv, Format, JsonLines, Subtitles, TextLines
+from pipelines.streaming.output.segments import SegmentMerger
+from pipelines.streaming.output.sinks import FolderSink, FrameSink, SegmentSink, Sink
+from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.sources.source import StreamSource
+
+FORMATS = ("table", "jsonl", "csv", "srt", "vtt")
+SUFFIXES = {".txt": "table", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
+EXTENSIONS = {"table": ".txt", "jsonl": ".jsonl", "csv": ".csv", "srt": ".srt", "vtt": ".vtt"}
+SUBTITLES = ("srt", "vtt")
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where and how predictions are written."""
+
+    format: str | None = None  # None: by the suffix of `out`, otherwise a table
+    out: Path | None = None  # file, or folder for a file per source; None: standard output
+    scores: bool = False
+    segments: bool = False
+
+    def __post_init__(self) -> None:
+        if self.format not in (None, *FORMATS):
+            raise UsageError(f"unknown --format '{self.format}': choose from {', '.join(FORMATS)}")
+        if self.format is None and self.out is not None and not self.to_folder and self.out.suffix:
+            self._check_suffix(self.out)
+        self._check_agreement()
+        if self.scores and (self.segments or self.chosen in SUBTITLES):
+            raise UsageError("--scores is about single frames: it does not go with --segments, srt and vtt")
+        if self.scores and self.chosen == "table":
+            raise UsageError("--scores needs --format jsonl or csv")
+
+    @property
+    def chosen(self) -> str:
+        if self.format is not None:
+            return self.format
+        return SUFFIXES.get(self.out.suffix.lower(), "table") if self.out else "table"
+
+    @property
+    def to_folder(self) -> bool:
+        """Whether `out` is a folder: one that is there, or a name that is not and has no suffix."""
+        return self.out is not None and (self.out.is_dir() or not (self.out.suffix or self.out.exists()))
+
+    def _check_suffix(self, out: Path) -> None:
+        if out.suffix.lower() not in SUFFIXES:
+            known = ", ".join(SUFFIXES)
+            raise UsageError(f"--out {out}: the suffix {out.suffix} names no format ({known} do): say --format")
+
+    def _check_agreement(self) -> None:
+        """Refuse one format under the name of another; a .txt may hold any."""
+        if self.format is None or self.out is None or self.to_folder:
+            return
+        named = SUFFIXES.get(self.out.suffix.lower(), self.format)
+        if named not in (self.format, "table"):
+            right = self.out.with_suffix(EXTENSIONS[self.format])
+            raise UsageError(
+                f"--out {self.out} says {named}, --format says {self.format}: leave one out, or use {right}"
+            )
+
+    @property
+    def by_segments(self) -> bool:
+        return self.segments or self.chosen in SUBTITLES
+
+
+def output_files(output: OutputOptions, sources: Sequence[StreamSource]) -> list[tuple[str, Path]]:
+    """What is written, and what asks for it."""
+    if output.out is None:
+        return []
+    if not output.to_folder:
+        return [("--out", output.out)]
+    names = file_names(sources, EXTENSIONS[output.chosen])
+    return [(f"--out (for {source.name})", output.out / name) for source, name in zip(sources, names, strict=True)]
+
+
+def make_sink(
+    output: OutputOptions,
+    sources: Sequence[StreamSource],
+    model: StreamModel,
+    prediction: PredictionOptions,
+    standard_output: TextIO,
+    state: Mapping[str, Any] | None = None,
+) -> Sink:
+    """The sink for these options. state: of the snapshot that a stream goes on from."""
+    form = _format(output, len(sources) > 1, model, prediction)
+
+    def merger(name: str) -> SegmentMerger:
+        return SegmentMerger(name, model.activation, prediction.threshold, joined=output.chosen in SUBTITLES)
+
+    def sink(where: Path | TextIO, state: Mapping[str, Any] | None) -> Sink:
+        if output.by_segments:
+            return SegmentSink(where, form, merger, model.class_names, state)
+        return FrameSink(where, form, state)
+
+    if output.out is not None and output.to_folder:
+        folder, names = output.out, file_names(sources, EXTENSIONS[output.chosen])
+        return FolderSink(lambda number, state: sink(folder / names[number], state), state)
+    if output.chosen in SUBTITLES and len(sources) > 1:
+        raise UsageError(
+            f"{output.chosen} holds one source: with several, give a folder (--out FOLDER) for their files"
+        )
+    return sink(output.out or standard_output, state)
+
+
+def file_names(sources: Sequence[StreamSource], extension: str) -> list[str]:
+    """A file name for each source; a number tells apart those that would be the same."""
+    stems = [_stem(source) for source in sources]
+    counts = Counter(stems)
+    return [
+        f"{stem}{extension}" if counts[stem] == 1 else f"{stem}-{number}{extension}"
+        for number, stem in enumerate(stems, 1)
+    ]
+
+
+def _stem(source: StreamSource) -> str:
+    if source.entry is not None:
+        return source.entry.replace("/", "_")
+    if source.kind in ("media", "features"):
+        return Path(source.target.split("+")[0]).stem
+    kept = (letter if letter.isalnum() or letter in "-_." else "_" for letter in source.name)
+    return "".join(kept).strip("_-") or "standard_input"
+
+
+def _format(output: OutputOptions, several: bool, model: StreamModel, prediction: PredictionOptions) -> Format:
+    if output.chosen == "jsonl":
+        return JsonLines(output.scores)
+    if output.chosen == "csv":
+        return Csv(model.class_names, prediction.shown(len(model.class_names)), output.scores, output.segments)
+    if output.chosen in SUBTITLES:
+        return Subtitles(web=output.chosen == "vtt")
+    return TextLines(model.class_names, several)

@@ -1,0 +1,134 @@
+"""Lines of output: predictions and segments as JSON, CSV, aligned text and subtitles."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from pipelines.streaming.output.segments import Segment
+from pipelines.streaming.predicting.prediction import Prediction
+
+NO_LABEL = "–"
+NAME_WIDTH = 24  # of the source in a text line
+
+
+class Format(Protocol):
+    """How things are written down. `number` counts segments from 1."""
+
+    def header(self) -> str: ...
+
+    def prediction(self, prediction: Prediction) -> str: ...
+
+    def segment(self, segment: Segment, number: int) -> str: ...
+
+
+class JsonLines:
+    """One JSON object on each line."""
+
+    def __init__(self, scores: bool) -> None:
+        self._scores = scores
+
+    def header(self) -> str:
+        return ""
+
+    def prediction(self, prediction: Prediction) -> str:
+        return json.dumps(prediction.to_dict(self._scores), ensure_ascii=False, allow_nan=False) + "\n"
+
+    def segment(self, segment: Segment, number: int) -> str:
+        return json.dumps(segment.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+class Csv:
+    """Comma-separated values with a header; texts are quoted where they need it."""
+
+    def __init__(self, class_names: Sequence[str], top_k: int, scores: bool, segments: bool) -> None:
+        self._class_names = class_names if scores else ()
+        self._top_k = top_k
+        self._segments = segments
+
+    def header(self) -> str:
+        if self._segments:
+            return _csv_line(["source", "start", "end", "label", "score", "frames"])
+        more = [name for place in range(2, self._top_k + 1) for name in (f"label_{place}", f"score_{place}")]
+        columns = ["source", "index", "time", "label", "score", *more, "warmup", "latency_ms"]
+        return _csv_line(columns + [f"scores[{name}]" for name in self._class_names])
+
+    def prediction(self, prediction: Prediction) -> str:
+        value = prediction.to_dict(bool(self._class_names))
+        more = [item for pair in value["top"][1:] for item in pair]
+        warmup = "true" if value["warmup"] else "false"
+        cells = [value["source"], value["index"], value["time"], value["label"] or "", value["score"], *more, warmup]
+        return _csv_line([*cells, value["latency_ms"], *value.get("scores", ())])
+
+    def segment(self, segment: Segment, number: int) -> str:
+        return _csv_line(list(segment.to_dict().values()))
+
+
+class TextLines:
+    """Columns for people. With several sources, each line begins with its source."""
+
+    def __init__(self, class_names: Sequence[str], several: bool) -> None:
+        self._width = min(28, max(len(name) for name in class_names))
+        self._several = several
+
+    def header(self) -> str:
+        return ""
+
+    def prediction(self, prediction: Prediction) -> str:
+        first, *others = prediction.top
+        label = prediction.label or NO_LABEL
+        rest = "  ".join(f"{name} {100 * score:.0f} %" for name, score in others)
+        mark = "~" if prediction.warmup else " "
+        line = f"{_clock(prediction.time)} {mark} {label:{self._width}} {100 * first[1]:5.1f} %   {rest}"
+        return f"{self._name(prediction.source)}{line}".rstrip() + "\n"
+
+    def segment(self, segment: Segment, number: int) -> str:
+        times = f"{_clock(segment.start)} – {_clock(segment.end)}"
+        return f"{self._name(segment.source)}{times}  {segment.label:{self._width}} {100 * segment.score:5.1f} %\n"
+
+    def _name(self, source: str) -> str:
+        if not self._several:
+            return ""
+        shown = source if len(source) <= NAME_WIDTH else "…" + source[-NAME_WIDTH + 1 :]
+        return f"{shown:{NAME_WIDTH}}  "
+
+
+class Subtitles:
+    """SubRip (.srt) and WebVTT (.vtt): a cue for each segment."""
+
+    def __init__(self, web: bool) -> None:
+        self._web = web
+
+    def header(self) -> str:
+        return "WEBVTT\n\n" if self._web else ""
+
+    def prediction(self, prediction: Prediction) -> str:
+        raise NotImplementedError("subtitles are written by segments")
+
+    def segment(self, segment: Segment, number: int) -> str:
+        label = " ".join(segment.label.split())  # an empty line would end the cue
+        text = f"{html.escape(label, quote=False) if self._web else label} ({100 * segment.score:.0f} %)"
+        start, end = self._time(segment.start), self._time(segment.end)
+        return f"{number}\n{start} --> {end}\n{text}\n\n"
+
+    def _time(self, seconds: float) -> str:
+        milliseconds = round(1000 * seconds)
+        whole, fraction = divmod(milliseconds, 1000)
+        separator = "." if self._web else ","
+        return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}{separator}{fraction:03d}"
+
+
+def _csv_line(cells: list[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds, 2), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02d}:{rest:05.2f}" if hours else f"{minutes:3d}:{rest:05.2f}"

@@ -1,0 +1,163 @@
+"""How a stream went: frames, pace, latency by stage, what was dropped and what failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from pipelines.streaming.output.histogram import TimeHistogram
+
+# decode: a piece of media. features: a row. wait: in line for the model. encoder: a step for all rows of the batch.
+# output: writing a prediction. latency: from the end of a row's media to its prediction.
+STAGES = ("decode", "features", "wait", "encoder", "output", "latency")
+
+
+@dataclass
+class SourceStatistics:
+    """Counts of one source."""
+
+    name: str
+    frames: int = 0
+    seconds: float = 0.0  # of media that the frames stand for
+    dropped: int = 0  # rows left out because they were late
+    broken: int = 0  # rows left out because they held NaN or infinity
+    reconnects: int = 0
+    error: str | None = None
+    latency: TimeHistogram = field(default_factory=TimeHistogram)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.name,
+            "frames": self.frames,
+            "seconds": round(self.seconds, 6),
+            "dropped": self.dropped,
+            "broken": self.broken,
+            "reconnects": self.reconnects,
+            "latency": self.latency.to_dict(),
+            "error": self.error,
+        }
+
+
+class Statistics:
+    """Counts and times of a running stream, from all its threads."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.sources = [SourceStatistics(name) for name in names]
+        self.stages = {name: TimeHistogram() for name in STAGES}
+        self.steps = 0
+        self._begin: float | None = None  # monotonic time of the first row
+        self._end: float | None = None
+        self._lock = Lock()
+
+    def begin(self) -> None:
+        """The first media or row is there: what came before was loading."""
+        with self._lock:
+            if self._begin is None:
+                self._begin = time.monotonic()
+
+    def end(self) -> None:
+        with self._lock:
+            if self._end is None:
+                self._end = time.monotonic()
+
+    def took(self, stage: str, seconds: float) -> None:
+        with self._lock:
+            self.stages[stage].add(seconds)
+
+    def predicted(self, source: int, seconds: float, latency: float) -> None:
+        """A prediction for `seconds` of media, `latency` seconds after they had been played."""
+        with self._lock:
+            one = self.sources[source]
+            one.frames += 1
+            one.seconds += seconds
+            one.latency.add(latency)
+            self.stages["latency"].add(latency)
+
+    def dropped(self, source: int, rows: int) -> None:
+        with self._lock:
+            self.sources[source].dropped += rows
+
+    def broken(self, source: int) -> int:
+        """Count a row that cannot be used; how many there are now."""
+        with self._lock:
+            self.sources[source].broken += 1
+            return self.sources[source].broken
+
+    def reconnected(self, source: int) -> None:
+        with self._lock:
+            self.sources[source].reconnects += 1
+
+    def failed(self, source: int, error: str) -> None:
+        with self._lock:
+            self.sources[source].error = error
+
+    @property
+    def wall_seconds(self) -> float:
+        if self._begin is None:
+            return 0.0
+        return (self._end or time.monotonic()) - self._begin
+
+    def summary(self) -> Summary:
+        """Everything so far."""
+        with self._lock:
+            frames = sum(one.frames for one in self.sources)
+            seconds = sum(one.seconds for one in self.sources)
+            wall = self.wall_seconds
+            return Summary(
+                frames=frames,
+                seconds=seconds,
+                wall_seconds=wall,
+                real_time_factor=seconds / wall if wall > 0 else 0.0,
+                steps=self.steps,
+                dropped=sum(one.dropped for one in self.sources),
+                stages={name: histogram.to_dict() for name, histogram in self.stages.items()},
+                sources=tuple(one.to_dict() for one in self.sources),
+                errors=tuple(one.error for one in self.sources if one.error),
+            )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is printed at the end."""
+
+    frames: int
+    seconds: float  # of media, over all sources
+    wall_seconds: float
+    real_time_factor: float  # media seconds per second of wall time: 1 is real time for one source
+    steps: int  # of the model, each for one row or more
+    dropped: int
+    stages: dict[str, dict[str, float]]  # milliseconds
+    sources: tuple[dict[str, Any], ...]
+    errors: tuple[str, ...]
+    interrupted: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "frames": self.frames,
+            "seconds": round(self.seconds, 6),
+            "wall_seconds": round(self.wall_seconds, 3),
+            "real_time_factor": round(self.real_time_factor, 3),
+            "steps": self.steps,
+            "dropped": self.dropped,
+            "interrupted": self.interrupted,
+            "latency": self.stages["latency"],
+            "stages": {name: value for name, value in self.stages.items() if name != "latency"},
+            "sources": list(self.sources),
+            "errors": list(self.errors),
+        }
+
+    def lines(self) -> list[str]:
+        """For people, who have heard of the errors by now."""
+        latency = self.stages["latency"]
+        text = [
+            f"{self.frames:,} frames, {self.seconds:,.1f} s of media in {self.wall_seconds:,.1f} s "
+            f"({self.real_time_factor:.2f} × real time), {self.dropped:,} dropped",
+            f"latency p50 {latency['p50_ms']:.1f} ms, p95 {latency['p95_ms']:.1f} ms, max {latency['max_ms']:.1f} ms",
+        ]
+        stages = {name: self.stages[name] for name in STAGES if name != "latency"}
+        parts = (f"{name} {values['p50_ms']:.2f}/{values['p95_ms']:.2f}" for name, values in stages.items())
+        text.append(f"p50/p95 ms: {', '.join(parts)}")
+        return text

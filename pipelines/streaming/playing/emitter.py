@@ -1,0 +1,104 @@
+"""Handing the rows of one source to the model, with their numbers and times."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event
+
+from pipelines.features.extractor import Rows
+from pipelines.features.spec import FeatureSpec
+from pipelines.streaming.options import PlayOptions
+from pipelines.streaming.playing.inbox import Inbox
+from pipelines.streaming.playing.paced_media import StoppedError
+from pipelines.streaming.playing.rows import Place, Row
+from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.sources.source import StreamSource
+
+BEFORE = {"causal": 1.0, "centre": 0.5, "start": 0.0}  # hops of a row's stretch that lie before its time
+
+
+@dataclass(frozen=True)
+class PlayContext:
+    """What all sources of a stream share."""
+
+    model: StreamModel
+    options: PlayOptions
+    inbox: Inbox
+    stop: Event
+    on_begin: Callable[[], None]  # a source is open and plays
+    on_remark: Callable[[int, str], None]  # source, one line
+    on_dropped: Callable[[int, int], None]  # source, rows
+    on_decoded: Callable[[float], None]  # seconds
+
+
+class RowEmitter:
+    """Numbers the rows of one source. Rows before `next` are computed for what follows them, and not handed on."""
+
+    def __init__(
+        self, context: PlayContext, number: int, source: StreamSource, slot: int, next_place: Place, restart: bool
+    ) -> None:
+        self.context, self.number, self.source = context, number, source
+        self.next = next_place
+        self.media_end: float | None = None  # media seconds, once a source that plays once has been played
+        self._slot = slot
+        self._restart = restart
+        self.drops = self.drops_when(live=False)
+
+    def drops_when(self, live: bool) -> bool:
+        """Whether rows that are late are dropped: said by the user, or else in live sources only."""
+        late = self.context.options.late
+        return late == "drop" if late else live
+
+    def emit(self, rows: Rows, first: int, spec: FeatureSpec, complete: Callable[[int], float], seconds: float) -> None:
+        """Hand on rows (k, width), the first of which is row `first` of this pass over the source.
+
+        complete: from a row's number to the monotonic time at which its media had been played. seconds: how long all of
+        them took to compute.
+        """
+        for row, values in enumerate(rows, first):
+            if row < self.next.row:
+                continue
+            index = self.next.index + row - self.next.row
+            moment = self.context.options.start + spec.row_time(index)
+            begin = moment - BEFORE[spec.align] * spec.hop
+            self.next = Place(self.next.turn, row + 1, index + 1)
+            self.context.inbox.put(
+                self._slot,
+                Row(
+                    source=self.number,
+                    index=index,
+                    place=self.next,
+                    time=moment,
+                    begin=begin,
+                    end=begin + spec.hop,
+                    values=values,
+                    complete=complete(row),
+                    feature_seconds=seconds / len(rows),
+                    queued=time.monotonic(),
+                    restart=self._restart,
+                    longest_wait=self.context.options.longest_lag if self.drops else None,
+                ),
+            )
+            self._restart = False
+            if self.context.stop.is_set():
+                raise StoppedError
+
+    def restart_window(self) -> None:
+        """The next row has nothing to do with those before."""
+        self._restart = True
+
+    def skip_to(self, row: int) -> int:
+        """Leave rows out up to `row`; how many."""
+        skipped = max(0, row - self.next.row)
+        self.next = Place(self.next.turn, self.next.row + skipped, self.next.index + skipped)
+        return skipped
+
+    def next_turn(self) -> None:
+        """The source begins again: its numbers and times go on, its window restarts."""
+        self.next = Place(self.next.turn + 1, 0, self.next.index)
+        self._restart = True
+
+    def remark(self, text: str) -> None:
+        self.context.on_remark(self.number, text)

@@ -1,0 +1,58 @@
+"""Playing rows that were extracted before."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from pipelines.errors import InputError
+from pipelines.features.spec import ExtractorSpec, FeatureSpec
+from pipelines.features.stream_factory import DEFAULT_HOP
+from pipelines.streaming.playing.emitter import RowEmitter
+from pipelines.streaming.playing.paced_media import StoppedError
+from pipelines.streaming.playing.pacing import PlaybackClock
+from pipelines.streaming.sources.feature_source import open_rows
+
+
+def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
+    """Play a feature source once, from the emitter's place on. begin_at: the monotonic time of its first row's hop.
+
+    Returns the monotonic time at which it ended.
+    """
+    context, source = emitter.context, emitter.source
+    options, model = context.options, context.model
+    rows = open_rows(source, model.model.config.input_width, model.features)
+    spec = rows.spec or model.features or bare_spec(rows.width, options.hop)
+    begin = math.ceil(options.start / spec.hop - 1e-9)
+    count = rows.count - begin
+    if options.duration is not None:
+        count = min(count, round(options.duration / spec.hop))
+    if count < 1:
+        raise InputError(f"{source.name}: there is no row from --start {options.start:g} on")
+    context.on_begin()
+    clock = PlaybackClock()
+    clock.start(emitter.next.row * spec.hop, begin_at)
+    for row in range(emitter.next.row, count):
+        if not options.fast:
+            _wait(emitter, clock, (row + 1) * spec.hop)
+        now = time.monotonic()
+        values = rows.row(begin + row)[None]
+        due = now if options.fast else clock.wall((row + 1) * spec.hop)
+        emitter.emit(values, row, spec, lambda _, due=due: due, time.monotonic() - now)  # type: ignore[misc]
+    return clock.wall(count * spec.hop)
+
+
+def bare_spec(width: int, hop: float | None) -> FeatureSpec:
+    """For features of which nothing is known but, maybe, their rate."""
+    return FeatureSpec((ExtractorSpec("unknown", "video", width, 0.0),), hop or DEFAULT_HOP)
+
+
+def _wait(emitter: RowEmitter, clock: PlaybackClock, media: float) -> None:
+    """Until a media time has been played. Where nothing may be dropped, a clock that ran ahead stands still."""
+    stop = emitter.context.stop
+    lag = clock.lag(media)
+    if not emitter.drops and lag > emitter.context.options.longest_lag:
+        clock.pause(lag)
+    while (delay := clock.wall(media) - time.monotonic()) > 0:
+        if stop.wait(min(delay, 1.0)):
+            raise StoppedError

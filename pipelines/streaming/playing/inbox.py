@@ -1,0 +1,106 @@
+"""Where the rows of all sources wait for the model: one bounded queue for each row of the batch."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from threading import Condition, Event, Lock
+
+from pipelines.streaming.playing.rows import Ended, Row
+
+OnDropped = Callable[[int, int], None]  # source, rows
+PATIENCE = 0.2  # seconds between looks at whether the stream is to stop
+
+
+class Inbox:
+    """Sources put rows in from their threads; the model takes at most one from each at a time."""
+
+    def __init__(
+        self,
+        slots: int,
+        capacity: int,
+        stop: Event,
+        on_dropped: OnDropped,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """capacity: rows of each slot that may wait and may not be dropped. now: the clock of `Row.complete`."""
+        self._queues: list[deque[Row | Ended]] = [deque() for _ in range(slots)]
+        self._open = [True] * slots
+        self._capacity = capacity
+        self._stop = stop
+        self._on_dropped = on_dropped
+        self._now = now
+        lock = Lock()
+        self._filled = Condition(lock)  # the model waits for it
+        self._drained = Condition(lock)  # sources wait for it
+
+    def put(self, slot: int, item: Row | Ended) -> None:
+        """Add an item. A full queue makes the caller wait; rows that may be dropped make way for it when they are late.
+
+        What may be dropped is bounded by its age, not by its number: a burst of fresh rows is not late.
+        """
+        queue = self._queues[slot]
+        with self._filled:
+            if isinstance(item, Row) and item.longest_wait is not None:
+                waiting = _of_source(queue, item.source)
+                if waiting and self._late(waiting[0]):
+                    item = self._skip(queue, waiting, item)
+            else:
+                while len(queue) >= self._capacity and not self._stop.is_set():
+                    self._drained.wait(PATIENCE)
+            queue.append(item)
+            self._filled.notify()
+
+    def finish(self, slot: int) -> None:
+        """Nothing more will come from this slot."""
+        with self._filled:
+            self._open[slot] = False
+            self._filled.notify()
+
+    def wake(self) -> None:
+        """Let everybody see that the stream is to stop."""
+        with self._filled:
+            self._filled.notify_all()
+            self._drained.notify_all()
+
+    def take(self) -> list[tuple[int, Row | Ended]]:
+        """The oldest item of every slot that has one, or a newer one where that is too late; empty at the end."""
+        with self._filled:
+            while not self._stop.is_set():
+                ready = [(slot, self._next(queue)) for slot, queue in enumerate(self._queues) if queue]
+                if ready:
+                    # A source that was full refills its queue by the half: fewer threads take turns.
+                    if any(len(self._queues[slot]) <= self._capacity // 2 for slot, _ in ready):
+                        self._drained.notify_all()
+                    return ready
+                if not any(self._open):
+                    return []
+                self._filled.wait(PATIENCE)
+            return []
+
+    def _next(self, queue: deque[Row | Ended]) -> Row | Ended:
+        """Take the oldest item; skip to the newest row of its source when it has waited too long."""
+        oldest = queue[0]
+        if isinstance(oldest, Row) and self._late(oldest):
+            *late, newest = _of_source(queue, oldest.source)
+            newest = self._skip(queue, late, newest)
+            queue.popleft()
+            return newest
+        return queue.popleft()
+
+    def _late(self, row: Row) -> bool:
+        return row.longest_wait is not None and self._now() - row.complete > row.longest_wait
+
+    def _skip(self, queue: deque[Row | Ended], dropped: list[Row], newest: Row) -> Row:
+        """Drop rows in favour of a newer one of their source, which restarts the window if one of them would have."""
+        for row in dropped:
+            queue.remove(row)
+        if dropped:
+            self._on_dropped(newest.source, len(dropped))
+        return replace(newest, restart=newest.restart or any(row.restart for row in dropped))
+
+
+def _of_source(queue: deque[Row | Ended], source: int) -> list[Row]:
+    return [item for item in queue if isinstance(item, Row) and item.source == source]

@@ -1,0 +1,211 @@
+"""Playing media: decoded in one thread, features computed in this one, at the pace of the source or of the clock."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from pipelines.features.extractor import Rows
+from pipelines.features.joint import FeatureStream
+from pipelines.features.media import AudioBlock, DamagedMediaError, MediaInfo, VideoFrame
+from pipelines.features.row_clock import RowClock
+from pipelines.streaming.playing.emitter import RowEmitter
+from pipelines.streaming.playing.paced_media import as_it_comes, in_real_time, opened, split
+from pipelines.streaming.playing.pacing import PlaybackClock
+from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump
+from pipelines.streaming.sources.media_source import open_media
+
+SHORT_BY = 1.0  # seconds that an address may give less than it states before it counts as cut off
+
+
+class MediaPlayer:
+    """One pass over a source, or one connection to it."""
+
+    def __init__(
+        self, emitter: RowEmitter, begin_at: float | None = None, on_open: Callable[[MediaPlayer], int] | None = None
+    ) -> None:
+        """begin_at: the monotonic time at which the pass begins; None: when the source is ready.
+
+        on_open: called when the source is open, gives the number of this pass's first row; None: 0.
+        """
+        self.emitter = emitter
+        self.info: MediaInfo | None = None  # known once the source is open
+        self.clock = PlaybackClock()
+        self.reached = 0.0  # media seconds
+        self.hop = 0.0  # seconds
+        self._begin_at, self._on_open = begin_at, on_open
+        self._options = emitter.context.options
+        self._first_row = 0
+        self._skipped = 0  # rows of this pass before the first of `_stream`
+        self._cut = 0.0  # media seconds: what comes before is not looked at
+        self._may_skip = False  # one row at least comes between two skips
+        self._seconds = 0.0  # spent on features since the last row
+        self._stream = self._new_stream(0)
+        self.hop = self._stream.spec.hop
+
+    @property
+    def live(self) -> bool:
+        """Whether the source has a pace of its own."""
+        source = self.emitter.source
+        return source.device or source.kind == "pipe" or (source.kind == "url" and self._duration is None)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether less came than the source stated."""
+        if self.emitter.source.kind != "url" or self._duration is None or self._options.duration is not None:
+            return False
+        return self.reached < self._duration - SHORT_BY
+
+    def play(self) -> None:
+        """Until the source ends. A damaged source gives all its rows and then raises."""
+        context, source = self.emitter.context, self.emitter.source
+        audio, video = self._stream.needs_audio, self._stream.needs_video
+        pump = MediaPump(
+            lambda stop: open_media(source, audio, video, self._options, stop),
+            video,
+            self._options.fast and source.repeatable,
+            context.on_decoded,
+        )
+        try:
+            self.info = opened(pump, context.stop).info
+            self.emitter.drops = self.emitter.drops_when(live=self.live and source.kind != "pipe")
+            context.on_begin()
+            if self._on_open is not None:
+                self._first_row = self._on_open(self)
+            self._feed(self._pieces(pump))
+        finally:
+            pump.close()
+
+    @property
+    def _duration(self) -> float | None:
+        return self.info.duration if self.info else None
+
+    @property
+    def _unpaced(self) -> bool:
+        return self._options.fast and not self.live
+
+    def _new_stream(self, row: int) -> FeatureStream:
+        """A feature stream whose first row is row `row` of this pass."""
+        stream = self.emitter.context.model.feature_streams.new()
+        stream.origin = self._options.start + row * stream.spec.hop
+        self._skipped = row
+        self._cut = stream.origin if row else 0.0
+        self._may_skip = False
+        return stream
+
+    def _pieces(self, pump: MediaPump) -> Iterator[Arrived]:
+        stop = self.emitter.context.stop
+        if self.live or self._options.fast:
+            return as_it_comes(pump, stop)
+        resumed = self._options.start + (self.emitter.next.row - self._first_row) * self.hop
+        if self._begin_at is not None:
+            self.clock.start(resumed, self._begin_at)
+        return in_real_time(pump, self.clock, resumed, stop)
+
+    def _feed(self, pieces: Iterator[Arrived]) -> None:
+        damage: DamagedMediaError | None = None
+        at = time.monotonic()
+        try:
+            for piece in pieces:
+                # Without a clock, latency counts from when the piece is taken up, not from when it was decoded.
+                item, at = piece.item, time.monotonic() if self._unpaced else piece.at
+                if self.live:
+                    self.clock.arrived(item.end, at)
+                self._keep_up(item.end)
+                wanted = before(after(item, self._cut), self._end)
+                if wanted is not None:
+                    self._hand_on(self._timed(partial(self._push, wanted)), at)
+                self.reached = max(self.reached, item.end)
+                if self.reached >= self._end:
+                    break
+        except DamagedMediaError as error:
+            damage = error
+        self._hand_on(self._timed(self._stream.flush), at)
+        if damage is not None:
+            raise damage
+
+    def _push(self, item: MediaItem) -> Rows:
+        if isinstance(item, AudioBlock):
+            return self._stream.push_audio(item.samples, item.rate)
+        return self._stream.push_frame(item)
+
+    def _timed(self, compute: Callable[[], Rows]) -> Rows:
+        begin = time.monotonic()
+        rows = compute()
+        self._seconds += time.monotonic() - begin
+        return rows
+
+    def _hand_on(self, rows: Rows, at: float) -> None:
+        """Rows that were completed by a piece which came `at`."""
+        if not len(rows):
+            return
+        self._may_skip = True
+        seconds, self._seconds = self._seconds, 0.0
+        first = self._first_row + self._skipped + self._stream.rows_given - len(rows)
+        by_clock = self.clock.started and not self._unpaced
+
+        def complete(row: int) -> float:
+            return self.clock.wall(self._media(row + 1)) if by_clock else at
+
+        self.emitter.emit(rows, first, self._stream.spec, complete, seconds)
+
+    def _media(self, row: int) -> float:
+        """Media time of this pass at which row `row` begins."""
+        return self._options.start + (row - self._first_row) * self.hop
+
+    def _keep_up(self, media: float) -> None:
+        """Deal with being late: skip to now, or let the clock stand still."""
+        if self._unpaced or not self.clock.started or media <= self._cut:
+            return
+        lag = self.clock.lag(media)
+        if lag <= self._options.longest_lag:
+            return
+        if self.emitter.drops and self._may_skip:
+            row = int(min(math.ceil((self.clock.now() - self._options.start) / self.hop), self._rows_in_all))
+            self.emitter.context.on_dropped(self.emitter.number, self.emitter.skip_to(self._first_row + row))
+            self._stream = self._new_stream(row)
+        elif self.emitter.drops or not self.live:
+            # Nothing is left to skip: the source itself is late, or nothing may be dropped.
+            self.clock.pause(lag)
+
+    @property
+    def _rows_in_all(self) -> float:
+        """Rows of this pass, where the source says how long it is: there is nothing to skip to after them."""
+        if self._duration is None:
+            return math.inf
+        seconds = self._duration - self._options.start
+        if self._options.duration is not None:
+            seconds = min(seconds, self._options.duration)
+        return RowClock(self.hop).rows(seconds)
+
+    @property
+    def _end(self) -> float:
+        """Media time of this pass at which a live source has played for as long as was asked for."""
+        limit = self._options.duration
+        if limit is None or not self.live:  # files are cut by their decoder
+            return math.inf
+        return self._options.start + limit - self._first_row * self.hop
+
+
+def after(item: MediaItem, media: float) -> MediaItem | None:
+    """The part of a piece from a media time on; of a picture that is still on display, the rest of its time."""
+    if item.time >= media:
+        return item
+    if item.end <= media:
+        return None
+    if isinstance(item, AudioBlock):
+        return split(item, media - item.time)[1]
+    return VideoFrame(media, item.end - media, lambda: item.image)
+
+
+def before(item: MediaItem | None, media: float) -> MediaItem | None:
+    """The part of a piece before a media time."""
+    if item is None or item.end <= media:
+        return item
+    if item.time >= media:
+        return None
+    if isinstance(item, AudioBlock):
+        return split(item, media - item.time)[0]
+    return VideoFrame(item.time, media - item.time, lambda: item.image)

@@ -1,0 +1,99 @@
+"""Media from a pump in the order and at the time at which it plays."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Iterator
+from itertools import count
+from threading import Event
+
+from pipelines.features.media import AudioBlock
+from pipelines.streaming.playing.pacing import PlaybackClock
+from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump, Opened, Over
+
+PIECE = 0.02  # seconds of sound that are handed on at a time, as a microphone would
+AHEAD = 64  # pieces that are sorted by time; files store sound and pictures up to a second apart
+PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
+
+
+class StoppedError(Exception):
+    """The stream is to stop."""
+
+
+def opened(pump: MediaPump, stop: Event) -> Opened:
+    """Wait until the source is open; raise what prevents it."""
+    while not stop.is_set():
+        message = pump.get(PATIENCE)
+        if isinstance(message, Over):
+            raise message.error or AssertionError("a source ended before it was open")
+        if isinstance(message, Opened):
+            return message
+    raise StoppedError
+
+
+def as_it_comes(pump: MediaPump, stop: Event) -> Iterator[Arrived]:
+    """Every piece when it arrives; raises what ends the source, unless that is its end."""
+    while not stop.is_set():
+        message = pump.get(PATIENCE)
+        if isinstance(message, Arrived):
+            yield message
+        elif isinstance(message, Over):
+            if message.error is not None:
+                raise message.error
+            return
+    raise StoppedError
+
+
+def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Event) -> Iterator[Arrived]:
+    """Every piece when the clock reaches its end. The clock starts at media time `begin` with the first piece.
+
+    What ends before `begin` is passed on at once.
+    """
+    waiting: list[tuple[float, int, MediaItem]] = []  # by the time at which they are due
+    numbers = count()  # pieces that are due together stay in order
+    over: Over | None = None
+    while not stop.is_set():
+        while over is None and len(waiting) < AHEAD:
+            message = pump.get(0.0 if waiting else PATIENCE)
+            if isinstance(message, Arrived):
+                heapq.heappush(waiting, (_due(message.item), next(numbers), message.item))
+            elif isinstance(message, Over):
+                over = message
+            else:
+                break
+        if not waiting:
+            if over is None:
+                continue
+            if over.error is not None:
+                raise over.error
+            return
+        due, number, item = waiting[0]
+        if due > begin:
+            if not clock.started:
+                clock.start(begin)
+            delay = clock.wall(due) - time.monotonic()
+            if delay > 0:
+                stop.wait(min(delay, PATIENCE))
+                continue
+        heapq.heappop(waiting)
+        if isinstance(item, AudioBlock):
+            item, rest = split(item, PIECE if due > begin else begin - item.time)
+            if rest is not None:
+                heapq.heappush(waiting, (_due(rest), number, rest))
+        yield Arrived(item, time.monotonic())
+    raise StoppedError
+
+
+def split(block: AudioBlock, seconds: float) -> tuple[AudioBlock, AudioBlock | None]:
+    """The first `seconds` of a block (one sample at least), and the rest if there is any."""
+    samples = max(1, round(seconds * block.rate))
+    if samples >= len(block.samples):
+        return block, None
+    rest = AudioBlock(block.samples[samples:], block.rate, block.time + samples / block.rate)
+    return AudioBlock(block.samples[:samples], block.rate, block.time), rest
+
+
+def _due(item: MediaItem) -> float:
+    """Media time at which a piece is known: a picture when it is shown, sound when it has been heard."""
+    return min(item.time + PIECE, item.end) if isinstance(item, AudioBlock) else item.time

@@ -1,0 +1,94 @@
+"""Playing one source from a place on: pass after pass, and over lost connections."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from pipelines.errors import CotransError, InputError
+from pipelines.streaming.playing.emitter import RowEmitter
+from pipelines.streaming.playing.feature_player import play_rows
+from pipelines.streaming.playing.media_player import MediaPlayer
+from pipelines.streaming.playing.paced_media import StoppedError
+
+FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds between attempts to reconnect; each waits twice as long
+
+
+def play(emitter: RowEmitter) -> None:
+    """Play until the source ends or the stream is stopped. Raises what is wrong with the source."""
+    source = emitter.source
+    if source.problem is not None:
+        raise InputError(source.problem)
+    try:
+        if source.kind == "url":
+            _play_connected(emitter)
+            return
+        ended: float | None = None
+        while True:
+            if source.kind == "features":
+                ended = play_rows(emitter, ended)
+            else:
+                player = MediaPlayer(emitter, ended)
+                try:
+                    player.play()
+                finally:
+                    # The last row goes on for a whole hop, the media may not. In a loop, times go on without it.
+                    emitter.media_end = None if emitter.context.options.loop else player.reached or None
+                ended = player.clock.wall(player.reached) if player.clock.started else None
+            if not (emitter.context.options.loop and source.repeatable):
+                return
+            emitter.next_turn()
+    except StoppedError:
+        return
+
+
+def _play_connected(emitter: RowEmitter) -> None:
+    """A network source. A live one goes on with the present after a gap; another with what is missing."""
+    options, stop = emitter.context.options, emitter.context.stop
+    began: float | None = None  # monotonic time at which a live source's media time was 0
+    lost_at: float | None = None
+    attempts = 0
+
+    def reopened(player: MediaPlayer) -> int:
+        """The number of the first row of this connection."""
+        if lost_at is None:
+            return 0
+        gap = time.monotonic() - lost_at
+        if not player.live or began is None:
+            emitter.remark(f"connected again after {gap:.1f} s: nothing is lost")
+            return 0
+        row = max(emitter.next.row, math.ceil((time.monotonic() - began) / player.hop))
+        emitter.skip_to(row)
+        emitter.restart_window()
+        emitter.remark(f"connected again after a gap of {gap:.1f} s: the window restarts")
+        return row
+
+    while True:
+        player = MediaPlayer(emitter, on_open=reopened)
+        before = emitter.next.index
+        reason = "the connection ended"
+        try:
+            player.play()
+            if not player.cut_off and (not player.live or options.reconnects == 0 or _played_enough(emitter, player)):
+                return
+        except CotransError as error:
+            if lost_at is None and player.info is None:
+                raise  # it was never there
+            reason = str(error).removeprefix(f"{emitter.source.name}: ")
+        if began is None and player.clock.started:
+            began = player.clock.wall(0.0)
+        if emitter.next.index > before or lost_at is None:
+            attempts, lost_at = 0, time.monotonic()
+        attempts += 1
+        if attempts > options.reconnects:
+            tried = f" and did not come back in {options.reconnects} attempts" if options.reconnects else ""
+            raise InputError(f"{emitter.source.name}: was lost ({reason}){tried}")
+        delay = min(FIRST_DELAY * 2 ** (attempts - 1), LONGEST_DELAY)
+        emitter.remark(f"connection lost ({reason}): trying again in {delay:g} s")
+        if stop.wait(delay):
+            raise StoppedError
+
+
+def _played_enough(emitter: RowEmitter, player: MediaPlayer) -> bool:
+    limit = emitter.context.options.duration
+    return limit is not None and emitter.next.row * player.hop >= limit - player.hop

@@ -1,0 +1,104 @@
+"""The decoding stage: a thread that reads ahead of the features by a bounded number of pieces."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from threading import Event, Thread
+
+from pipelines.features.extraction.recording import in_larger_blocks
+from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame
+from pipelines.streaming.sources.media_source import OpenMedia
+
+MediaItem = AudioBlock | VideoFrame
+# Pieces that may wait. A decoded picture of full HD takes 3 MB, a block of sound 0.1 MB at most.
+AUDIO_AHEAD, VIDEO_AHEAD = 64, 24
+PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
+LONGEST_GOODBYE = 2.0  # seconds that closing waits for a thread which is stuck in a network or device
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The source is open."""
+
+    info: MediaInfo
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """A piece of media, and when it came."""
+
+    item: MediaItem
+    at: float  # monotonic time
+
+
+@dataclass(frozen=True)
+class Over:
+    """Nothing more comes. error: why, unless the source is simply at its end."""
+
+    error: Exception | None
+
+
+class MediaPump:
+    """One pass over a source in a thread of its own."""
+
+    def __init__(
+        self,
+        open_media: Callable[[Event], OpenMedia],
+        video: bool,
+        join_audio: bool,
+        on_decoded: Callable[[float], None],
+    ) -> None:
+        """join_audio: small blocks of sound in one piece: for throughput, at the cost of delay."""
+        self._open = open_media
+        self._join_audio = join_audio
+        self._on_decoded = on_decoded
+        self._stop = Event()
+        self._queue: queue.Queue[Opened | Arrived | Over] = queue.Queue(VIDEO_AHEAD if video else AUDIO_AHEAD)
+        self._thread = Thread(target=self._run, name="cotrans decode", daemon=True)
+        self._thread.start()
+
+    def get(self, wait: float = 0.0) -> Opened | Arrived | Over | None:
+        """The next message; None when there is none within `wait` seconds."""
+        try:
+            return self._queue.get(timeout=wait) if wait else self._queue.get_nowait()
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """End the thread, in the middle if need be."""
+        self._stop.set()
+        self._thread.join(LONGEST_GOODBYE)
+
+    def _run(self) -> None:
+        error: Exception | None = None
+        media: OpenMedia | None = None
+        try:
+            media = self._open(self._stop)
+            self._put(Opened(media.info))
+            items: Iterable[MediaItem] = in_larger_blocks(media) if self._join_audio else media
+            begin = time.monotonic()
+            for item in items:
+                now = time.monotonic()
+                self._on_decoded(now - begin)
+                if not self._put(Arrived(item, now)):
+                    break
+                begin = time.monotonic()
+        except Exception as problem:  # whatever it is, the thread that waits for media must hear of it
+            error = problem
+        finally:
+            if media is not None:
+                media.close()
+        self._put(Over(error))
+
+    def _put(self, message: Opened | Arrived | Over) -> bool:
+        """Whether the message was taken; not when the stream is to stop."""
+        while not self._stop.is_set():
+            try:
+                self._queue.put(message, timeout=PATIENCE)
+                return True
+            except queue.Full:
+                continue
+        return False

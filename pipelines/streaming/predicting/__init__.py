@@ -1,0 +1,1 @@
+"""The model's side of a stream: state, steps, predictions, snapshots."""

@@ -1,0 +1,110 @@
+"""The model's stage: one step for all sources that have a row, as long as any has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Queue
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import NonFiniteInputError
+from pipelines.model.state import StreamState
+from pipelines.streaming.output.summary import Statistics
+from pipelines.streaming.playing.inbox import Inbox
+from pipelines.streaming.playing.rows import Ended, Place, Row
+from pipelines.streaming.predicting.session import StreamSession
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What the model gave for a row."""
+
+    row: Row
+    scores: NDArray[np.float32]  # (classes,)
+    seen: int  # rows since the window started, this one included
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """A snapshot is due; everything before it in the queue belongs to it."""
+
+    state: StreamState
+    places: dict[int, Place]  # by source
+    slots: dict[int, int]  # sources that are playing, with their rows of the state
+    over: frozenset[int]
+
+
+# Everything that one step gave, or a snapshot, or None: nothing more comes.
+Message = list[Result | Ended] | Mark | None
+
+
+class EncoderStage:
+    """Takes rows, gives results."""
+
+    def __init__(
+        self,
+        session: StreamSession,
+        inbox: Inbox,
+        output: Queue[Message],
+        statistics: Statistics,
+        on_broken: Callable[[Row], None],
+        every: float | None,
+    ) -> None:
+        """every: seconds between snapshots; None: none are wanted."""
+        self.session = session
+        self.places: dict[int, Place] = {}
+        self.slots: dict[int, int] = {}
+        self.over: set[int] = set()
+        self._inbox, self._output, self._statistics = inbox, output, statistics
+        self._on_broken, self._every = on_broken, every
+        self._saved = time.monotonic()
+
+    def run(self) -> None:
+        """Until all sources are over or the stream is stopped."""
+        while items := self._inbox.take():
+            rows = {slot: item for slot, item in items if isinstance(item, Row)}
+            results: list[Result | Ended] = []
+            if rows:
+                results += self._step(rows)
+            for _, item in items:
+                if isinstance(item, Ended):
+                    self.over.add(item.source)
+                    self.slots.pop(item.source, None)
+                    results.append(item)
+            self._output.put(results)
+            if self._every is not None and time.monotonic() - self._saved >= self._every:
+                self._mark()
+        if self._every is not None:
+            self._mark()
+
+    def _step(self, rows: dict[int, Row]) -> list[Result]:
+        session, statistics = self.session, self._statistics
+        restarting = [slot for slot, row in rows.items() if row.restart and session.seen(slot)]
+        if restarting:
+            session.restart(restarting)
+        begin = time.monotonic()
+        try:
+            scores = session.step({slot: row.values for slot, row in rows.items()})
+        except NonFiniteInputError as error:
+            for slot in error.rows:
+                self._on_broken(rows.pop(slot))
+            return self._step(rows) if rows else []
+        seconds = time.monotonic() - begin
+        statistics.took("encoder", seconds)
+        statistics.steps += 1
+        results = []
+        for slot, row in rows.items():
+            statistics.took("features", row.feature_seconds)
+            statistics.took("wait", begin - row.queued)
+            self.places[row.source] = row.place
+            self.slots[row.source] = slot
+            results.append(Result(row, scores[slot], session.seen(slot)))
+        return results
+
+    def _mark(self) -> None:
+        self._saved = time.monotonic()
+        mark = Mark(self.session.snapshot(), dict(self.places), dict(self.slots), frozenset(self.over))
+        self._output.put(mark)

@@ -1,0 +1,88 @@
+"""Snapshots of a whole stream: the model's state, where each source stands, and what the output has seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.model.snapshot import read_extra, save_state
+from pipelines.model.state import StreamState
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.streaming.playing.rows import Place
+
+KEY = "stream"
+VERSION = "1"
+
+
+@dataclass(frozen=True)
+class SourceProgress:
+    """Where one source stands."""
+
+    name: str
+    place: Place
+    slot: int | None  # its row of the state; None: it has not started, or is over
+    over: bool
+    smoothing: list[list[float]]  # what the interpreter remembers
+
+
+@dataclass(frozen=True)
+class StreamSnapshot:
+    """Everything but the model's weights that a stream goes on from."""
+
+    state: StreamState
+    sources: tuple[SourceProgress, ...]
+    sink: Any  # plain JSON values of whoever writes the output
+    settings: dict[str, Any]  # what must be the same when the stream goes on
+
+
+def save_snapshot(path: Path, model: ContinualTransformer, snapshot: StreamSnapshot, model_name: str) -> None:
+    """Write a snapshot atomically."""
+    value = {
+        "version": VERSION,
+        "sources": [asdict(source) for source in snapshot.sources],
+        "sink": snapshot.sink,
+        "settings": snapshot.settings,
+        "model": model_name,
+    }
+    save_state(snapshot.state, model.config, path, {KEY: json.dumps(value)})
+
+
+def load_snapshot(path: Path, model: ContinualTransformer) -> StreamSnapshot:
+    """Read a snapshot that was written for the same model."""
+    if not path.exists():
+        raise InputError(
+            f"there is no snapshot {path} to resume from: leave --resume out, and --snapshot {path} will write one"
+        )
+    extra = read_extra(path)
+    if KEY not in extra:
+        raise CheckpointError(f"{path} is a stream state, but not a snapshot of `cotrans stream`")
+    try:
+        value = json.loads(extra[KEY])
+        if value["version"] != VERSION:
+            raise CheckpointError(f"{path} was written by another version of cotrans (snapshot {value['version']})")
+        sources = tuple(SourceProgress(**{**source, "place": Place(**source["place"])}) for source in value["sources"])
+        sink, settings = value["sink"], value["settings"]
+        name = value.get("model")  # older snapshots do not say it
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is a damaged snapshot ({error})") from error
+    try:
+        state = model.restore(path)
+    except CheckpointError as error:
+        if name is None or "another model" not in str(error):
+            raise
+        raise CheckpointError(f"{path} is the state of another model, {name}: resume with --model {name}") from error
+    return StreamSnapshot(state, sources, sink, settings)
+
+
+def check_same(path: Path, snapshot: StreamSnapshot, names: Sequence[str], settings: dict[str, Any]) -> None:
+    """A stream can only go on with the same sources and settings."""
+    theirs = [source.name for source in snapshot.sources]
+    if theirs != list(names):
+        raise UsageError(f"{path} is a snapshot of {', '.join(theirs)}: name the same sources in the same order")
+    for name, value in snapshot.settings.items():
+        if settings.get(name) != value:
+            raise UsageError(f"{path} was made with {name} {value}, not {settings.get(name)}: resume with the same")

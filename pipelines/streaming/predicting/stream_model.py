@@ -1,0 +1,97 @@
+"""A model that is ready to stream: the checkpoint, what makes probabilities of its scores, and its features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, get_args
+
+from pipelines.checkpoints.builtin import find_model
+from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.devices import choose_device
+from pipelines.errors import InputError, UsageError
+from pipelines.features.joint import FeatureStream
+from pipelines.features.spec import FeatureSpec
+from pipelines.features.stream_factory import StreamFactory
+from pipelines.model.transformer import ContinualTransformer
+from pipelines.settings import load_settings
+from pipelines.streaming.predicting.prediction import Activation
+
+
+@dataclass(frozen=True)
+class StreamModel:
+    """Everything that streams share. The networks that compute features are loaded when the first media is opened."""
+
+    name: str
+    files: tuple[Path, ...]  # the checkpoint and the weights that it was opened with
+    model: ContinualTransformer
+    class_names: tuple[str, ...]
+    features: FeatureSpec | None  # None: the checkpoint does not say what it was trained on
+    activation: Activation
+    feature_streams: FeatureStreams
+
+    @property
+    def window(self) -> int:
+        """n, rows."""
+        return self.model.config.window
+
+
+class FeatureStreams:
+    """Makes a feature stream for each media source of a model."""
+
+    def __init__(self, name: str, spec: FeatureSpec | None, weights: tuple[str, ...], device: str) -> None:
+        self._name, self._spec, self._weights, self._device = name, spec, weights, device
+        self._factory: StreamFactory | None = None
+        self._lock = Lock()
+
+    def new(self) -> FeatureStream:
+        """A stream at its beginning: the very one that `extract` would use."""
+        with self._lock:
+            if self._factory is None:
+                if self._spec is None:
+                    raise InputError(
+                        f"the model {self._name} does not say which features it takes, so it cannot play media: "
+                        "extract them (`cotrans extract`) and stream the feature files"
+                    )
+                self._factory = StreamFactory.for_spec(self._spec, self._weights, self._device)
+            return self._factory.prototype()
+
+
+def open_model(
+    name: str | Path | None = None,
+    *,
+    device: str = "auto",
+    weights: tuple[str, ...] = (),
+    activation: Activation | None = None,
+) -> StreamModel:
+    """A built-in model by name, or a checkpoint by path.
+
+    name: None: the user's default model. weights: "[EXTRACTOR=]FILE" for networks whose weights are not known here.
+    activation: None: sigmoid where the model was trained with a binary loss for each class, otherwise softmax.
+    """
+    path = find_model(name if name is not None else load_settings().default_model)
+    if activation not in (None, *get_args(Activation)):
+        raise UsageError(f"unknown activation '{activation}': choose from {', '.join(get_args(Activation))}")
+    checkpoint = load_checkpoint(path)
+    model = checkpoint.model.to(choose_device(device)).eval()
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    return StreamModel(
+        name=str(name or path.stem),
+        files=(path, *(Path(text.partition("=")[2] or text) for text in weights)),
+        model=model,
+        class_names=checkpoint.class_names,
+        features=checkpoint.features,
+        activation=activation or activation_of(checkpoint.provenance),
+        feature_streams=FeatureStreams(str(name or path.stem), checkpoint.features, weights, device),
+    )
+
+
+def activation_of(provenance: Mapping[str, Any]) -> Activation:
+    """What fits the loss that a model was trained with."""
+    recipe = provenance.get("recipe")
+    training = recipe.get("training") if isinstance(recipe, Mapping) else None
+    losses = (provenance.get("loss"), training.get("loss") if isinstance(training, Mapping) else None)
+    return "sigmoid" if "binary" in losses else "softmax"

@@ -1,0 +1,1 @@
+"""What a stream reads: files, folders, devices, addresses, pipes and feature files."""

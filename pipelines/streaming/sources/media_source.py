@@ -1,0 +1,77 @@
+"""Opening what a source names for one pass of decoding."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from threading import Event
+from typing import Protocol
+
+from pipelines.errors import InputError, MissingDependencyError
+from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame, decode
+from pipelines.streaming.options import PlayOptions
+from pipelines.streaming.sources.devices import check_device, device_target
+from pipelines.streaming.sources.pcm import PcmReader
+from pipelines.streaming.sources.source import StreamSource
+from pipelines.streaming.sources.standard_input import PipedMedia, standard_input
+
+NETWORK_OPTIONS = {
+    # Sound that is lost on the way cannot be asked for again over UDP.
+    "rtsp": {"rtsp_transport": "tcp"},
+    "rtsps": {"rtsp_transport": "tcp"},
+}
+
+
+class OpenMedia(Protocol):
+    """What decoding reads: `MediaReader` and `PcmReader`."""
+
+    @property
+    def info(self) -> MediaInfo: ...
+
+    def __iter__(self) -> Iterator[AudioBlock | VideoFrame]: ...
+
+    def close(self) -> None: ...
+
+
+def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions, stop: Event) -> OpenMedia:
+    """Open a source; a track that the features need and the source lacks is an error at once."""
+    wanted = "audio" if audio and not video else "video" if video and not audio else "audio and video"
+    if source.kind == "pipe":
+        if play.pcm is None:
+            return _with_tracks(wanted, lambda: PipedMedia(audio, video))
+        if video:
+            raise InputError(f"-: raw sound has no pictures, but the model's features need {wanted}")
+        return PcmReader(standard_input(), play.pcm, stop)
+    if source.device:
+        check_device(source, audio, video)
+        target, format = device_target(source)
+        try:
+            return decode(target, audio=audio, video=video, format=format, live=True)
+        except MissingDependencyError as error:
+            raise MissingDependencyError(f"{source.name}: {error}") from error
+    options = NETWORK_OPTIONS.get(source.target.partition("://")[0])
+    live = source.kind == "url" and not play.fast
+    return _with_tracks(
+        wanted,
+        lambda: decode(
+            source.target,
+            audio=audio,
+            video=video,
+            start=play.start,
+            duration=play.duration,
+            options=options,
+            live=live,
+        ),
+    )
+
+
+def _with_tracks(wanted: str, opened: Callable[[], OpenMedia]) -> OpenMedia:
+    """Open a source; where it lacks a track, say what it is needed for."""
+    try:
+        return opened()
+    except InputError as error:
+        needed = f", but the model's features need {wanted}"
+        explained = re.sub(r"(has no (?:audio|video) track)", rf"\1{needed}", str(error))
+        if explained == str(error):
+            raise
+        raise InputError(explained) from error

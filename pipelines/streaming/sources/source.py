@@ -1,0 +1,138 @@
+"""What the sources on a command line mean."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pipelines.errors import InputError, UsageError
+from pipelines.features.extraction.sources import LIST_SUFFIXES, find_recordings
+
+# features: rows that were extracted before. pipe: standard input.
+Kind = Literal["media", "features", "url", "camera", "microphone", "pipe"]
+PICKLES = (".pickle", ".pkl")
+TIMES = ".times.npy"  # beside our feature files; no features themselves
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """One stream to play."""
+
+    kind: Kind
+    name: str  # as it is called in the output
+    target: str  # path, address or device
+    entry: str | None = None  # the video of an OadTR pickle
+    problem: str | None = None  # why it cannot be played: it fails at once, and the others play
+    list_file: str | None = None  # the list that names it
+
+    @property
+    def device(self) -> bool:
+        return self.kind in ("camera", "microphone")
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it can be played from the beginning again, with the same content."""
+        return self.kind in ("media", "features")
+
+    @property
+    def files(self) -> list[Path]:
+        """Everything on the disk that playing it reads."""
+        named = [Path(self.list_file)] if self.list_file else []
+        if self.kind == "features":
+            parts = [Path(part) for part in feature_paths(self.target)]
+            # What stands beside our feature files says what they hold.
+            beside = [part.with_suffix(end) for part in parts if part.suffix == ".npy" for end in (".json", TIMES)]
+            return [*named, *parts, *beside]
+        return [*named, Path(self.target)] if self.kind == "media" else named
+
+
+def feature_paths(target: str) -> list[str]:
+    """The files of a feature source: `rgb.npy+flow.npy` are two, unless one file is called so."""
+    return [target] if Path(target).is_file() else target.split("+")
+
+
+def find_sources(texts: Sequence[str]) -> list[StreamSource]:
+    """Files, folders, quoted globs, lists (.txt), addresses, `camera:0`, `mic:` and `-`, in the order given.
+
+    What is not there is a source with a `problem`.
+    """
+    sources = [source for text in texts for source in _expand(text)]
+    if not sources:
+        raise UsageError("no source was given: name a file, folder, address, camera:0, mic: or - (standard input)")
+    if sum(source.kind == "pipe" for source in sources) > 1:
+        raise UsageError("standard input can be read only once: give one -")
+    return sources
+
+
+def _expand(text: str) -> list[StreamSource]:
+    if text == "-":
+        return [StreamSource("pipe", "-", "-")]
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme == "camera":
+        return [StreamSource("camera", text, rest or "0")]
+    if colon and scheme in ("mic", "microphone"):
+        return [StreamSource("microphone", text, rest or "default")]
+    if "://" in text and not text.startswith("file://"):
+        return [StreamSource("url", text, text)]
+    path = Path(text.removeprefix("file://"))
+    if path.is_dir():
+        return _folder(path)
+    if path.is_file() and path.suffix.lower() in LIST_SUFFIXES:
+        return _list(path)
+    if path.exists():
+        return [_file(path)]
+    return _joined_or_entry(text) or _matching(text)
+
+
+def _file(path: Path) -> StreamSource:
+    kind: Kind = "features" if path.suffix.lower() in (".npy", *PICKLES) else "media"
+    return StreamSource(kind, str(path), str(path))
+
+
+def _folder(folder: Path) -> list[StreamSource]:
+    """The media below a folder; where there is none, the feature files in it."""
+    try:
+        return [_file(recording.path) for recording in find_recordings([str(folder)]).recordings]
+    except InputError:
+        features = [path for path in sorted(folder.rglob("*.npy")) if not path.name.endswith(TIMES)]
+        return [_file(path) for path in features] or [
+            _unplayable(str(folder), "no audio, video or feature file in this folder")
+        ]
+
+
+def _list(path: Path) -> list[StreamSource]:
+    """The files that a list names."""
+    try:
+        found = find_recordings([str(path)])
+    except (InputError, UsageError) as error:  # it cannot be read, or it is empty
+        return [_unplayable(str(path), str(error).removeprefix(f"{path}: "))]
+    there = [_file(recording.path) for recording in found.recordings]
+    listed = there + [_unplayable(name, "no such file") for name in found.missing]
+    return [replace(source, list_file=str(path)) for source in listed]
+
+
+def _joined_or_entry(text: str) -> list[StreamSource]:
+    """`rgb.npy+flow.npy`, features to put side by side, and `features.pickle:VIDEO`."""
+    parts = text.split("+")
+    if len(parts) > 1 and all(part.endswith(".npy") and Path(part).is_file() for part in parts):
+        return [StreamSource("features", text, text)]
+    name, colon, entry = text.rpartition(":")
+    if colon and Path(name).is_file() and Path(name).suffix.lower() in PICKLES:
+        return [StreamSource("features", text, name, entry)]
+    return []
+
+
+def _matching(text: str) -> list[StreamSource]:
+    if not glob.has_magic(text):
+        return [_unplayable(text, "no such file")]
+    # Path.glob takes no absolute patterns.
+    found = [Path(match) for match in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207
+    files = [path for path in found if path.is_file() and not path.name.endswith(TIMES)]
+    return [_file(path) for path in files] or [_unplayable(text, "no file matches")]
+
+
+def _unplayable(name: str, problem: str) -> StreamSource:
+    return StreamSource("media", name, name, problem=f"{name}: {problem}")
