@@ -16,13 +16,13 @@ import time
 import numpy as np
 import torch
 
-from pipelines.evaluation.running.agreement import compare_runs
-from pipelines.evaluation.running.runner import Mode, Recording, run_model, speed_of
 from pipelines.evaluation.scores.detection import score_detection
 from pipelines.evaluation.scores.predictions import make_predictions
 from pipelines.evaluation.scores.protocols import protocol_for
 from pipelines.model import ContinualTransformer
 from pipelines.model.presets import preset
+from pipelines.running.agreement import compare_runs
+from pipelines.running.runner import Mode, Recording, run_model, speed_of
 
 SIZES = {"audio-b1": preset("cotrans-b1", feed_forward=384), "oad-b1": preset("cooadtr-b1")}
 ROWS = {"stream": 1500, "chunk": 12_000, "window": 120}

@@ -10,9 +10,9 @@ from cotrans_cli.console import note, print_json, print_line, result_console, st
 
 if TYPE_CHECKING:
     from pipelines.evaluation.comparison import Comparison
-    from pipelines.evaluation.running.runner import Mode
     from pipelines.evaluation.scores.scoring import Evaluation
     from pipelines.evaluation.tables.report import Table
+    from pipelines.running.runner import Mode
 
 
 class EvaluationProgress:

@@ -13,7 +13,7 @@ HEAVY = ("rich", "typer", "cotrans_cli")
 # From the lowest up: a package imports those before it, and nothing after it.
 LAYERS = (
     *("model", "metrics", "costs", "features", "datasets", "checkpoints"),
-    *("flops", "training", "evaluation", "streaming"),
+    *("running", "flops", "training", "evaluation", "streaming"),
 )
 
 

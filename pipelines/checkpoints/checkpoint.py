@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,6 +22,7 @@ from torch import Tensor
 from pipelines.errors import CheckpointError, ConfigurationError, CotransError, InputError
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
+from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.wording import listed, one_line
@@ -42,6 +43,7 @@ class Checkpoint:
     class_names: tuple[str, ...]
     features: FeatureSpec | None  # what the model was trained on; None: unknown
     provenance: Mapping[str, Any]  # where the weights came from; plain JSON values
+    score_kind: ScoreKind = "softmax"  # how logits become probabilities
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class CheckpointHeader:
     checksum: str
     shapes: Mapping[str, tuple[int, ...]]
     precision: str  # "float32" or "float64"
+    score_kind: ScoreKind
 
 
 def default_class_names(classes: int) -> tuple[str, ...]:
@@ -69,10 +72,12 @@ def save_checkpoint(
     class_names: Sequence[str] | None = None,
     features: FeatureSpec | None = None,
     provenance: Mapping[str, Any] | None = None,
+    score_kind: ScoreKind | None = None,
 ) -> None:
     """Write a model atomically. class_names: one for each class; None: "class 0", "class 1", …
 
-    provenance: plain JSON values, for example {"source": …, "command": …}.
+    provenance: plain JSON values, for example {"source": …, "command": …}. score_kind: how logits become
+    probabilities; None: as the loss in the provenance says, softmax where there is none.
     """
     config = model.config
     names = default_class_names(config.classes) if class_names is None else tuple(class_names)
@@ -86,6 +91,7 @@ def save_checkpoint(
         "class_names": json.dumps(names, ensure_ascii=False),
         "features": json.dumps(None if features is None else features.to_dict(), ensure_ascii=False),
         "provenance": json.dumps(dict(provenance or {}), ensure_ascii=False, allow_nan=False),
+        "score_kind": score_kind or _trained_score_kind(provenance or {}),
         "checksum": _checksum(tensors),
     }
     with atomic_write(path) as temporary:
@@ -103,7 +109,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
         )
     _check_values(tensors, str(path))
     model.load_state_dict(tensors, assign=True)
-    return Checkpoint(model.eval(), header.config, header.class_names, header.features, header.provenance)
+    return Checkpoint(
+        model.eval(), header.config, header.class_names, header.features, header.provenance, header.score_kind
+    )
 
 
 def read_header(path: Path) -> CheckpointHeader:
@@ -131,8 +139,8 @@ def read_header(path: Path) -> CheckpointHeader:
         raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error
     if not isinstance(provenance, dict):
         raise CheckpointError(f"{path} describes itself wrongly: the provenance is not a JSON object")
-    checksum = metadata["checksum"]
-    return CheckpointHeader(config, names, features, provenance, version, checksum, shapes, precision)
+    kind = _score_kind(path, metadata.get("score_kind"), provenance)
+    return CheckpointHeader(config, names, features, provenance, version, metadata["checksum"], shapes, precision, kind)
 
 
 def build_model(header: CheckpointHeader, path: Path) -> ContinualTransformer:
@@ -205,6 +213,31 @@ def _check_format(path: Path, metadata: Mapping[str, str]) -> int:
     if missing:
         raise CheckpointError(f"{path} is damaged: it does not say its {', '.join(missing)}")
     return int(version)
+
+
+def _score_kind(path: Path, written: str | None, provenance: Mapping[str, Any]) -> ScoreKind:
+    """What the file says; files from before it was said have it in the loss that they were trained with."""
+    for kind in get_args(ScoreKind):
+        if written == kind:
+            return kind  # type: ignore[no-any-return]
+    if written is not None:
+        raise CheckpointError(f"{path} has scores of a kind that this cotrans does not know ('{written}'): update it")
+    return _trained_score_kind(provenance)
+
+
+def _trained_score_kind(provenance: Mapping[str, Any]) -> ScoreKind:
+    recipe = provenance.get("recipe")
+    training, data = (_section(recipe, name) for name in ("training", "data"))
+    loss = provenance.get("loss") or training.get("loss", "cross-entropy")
+    if loss == "auto":
+        several = _section(data, "options").get("multi_label") or data.get("dataset") in ("thumos14", "tvseries")
+        loss = "binary" if several else "cross-entropy"
+    return "sigmoid" if loss == "binary" else "softmax"
+
+
+def _section(values: Any, name: str) -> Mapping[str, Any]:
+    section = values.get(name) if isinstance(values, Mapping) else None
+    return section if isinstance(section, Mapping) else {}
 
 
 def _class_names(text: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from pipelines.checkpoints.proof import LIMIT, Progress, Proof, prove, random_st
 from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.features.files.npy_reader import read_npy
 from pipelines.files import file_sha256, unwritable
+from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
 
@@ -111,6 +112,7 @@ def convert(
     verified = None if own_features is None else _proven(model, imported, own_features, str(options.verify), progress)
     difference = prove(model, opened.imported.reference, stream) if options.mode == "recycling" else None
     features, provenance = None, _provenance(path, options, imported, proof)
+    score_kind: ScoreKind = "softmax" if opened.own is None else opened.own.score_kind
     notes = [*imported.notes, *_advice(options, opened, names)]
     copied = opened.own is not None and imported is opened.imported and names == opened.own.class_names
     if opened.own is not None:
@@ -142,7 +144,7 @@ def convert(
         already_continual=copied,
     )
     try:
-        save_checkpoint(target, model, names, features, provenance)
+        save_checkpoint(target, model, names, features, provenance, score_kind)
     except OSError as error:
         raise InputError(unwritable(target, error)) from error
     return conversion

@@ -84,6 +84,7 @@ def _checkpoint(path: Path) -> Description:
         "parameters": parameters,
         "config": config.to_dict(),
         "class_names": list(header.class_names),
+        "score_kind": header.score_kind,
         "features": None if header.features is None else header.features.to_dict(),
         "provenance": dict(header.provenance),
         "checksum": header.checksum,

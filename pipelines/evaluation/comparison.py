@@ -11,25 +11,24 @@ from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
 from pipelines.datasets.dataset import ALL, Dataset
 from pipelines.devices import choose_device
 from pipelines.errors import CotransError, UsageError
-from pipelines.evaluation.data.contenders import Contender, load_contender, training_record
+from pipelines.evaluation.data.contenders import Contender, load_contender
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.evaluation.data.scored_data import ScoredData
 from pipelines.evaluation.data.training_overlap import seen_in_training
 from pipelines.evaluation.model_evaluation import (
-    Activation,
     Cost,
     ModelEvaluation,
     default_options,
     detection_protocol,
     evaluate_model,
 )
-from pipelines.evaluation.running.runner import MODES, Damage, Mode, Speed
 from pipelines.evaluation.scores.baseline import NAME as BASELINE
 from pipelines.evaluation.scores.baseline import Baseline, majority_vote_baseline
 from pipelines.evaluation.scores.bootstrap import Interval
 from pipelines.evaluation.scores.detection import DetectionOptions
 from pipelines.evaluation.scores.smoothing import Smoothing
 from pipelines.evaluation.tables.report import mean_and_deviation
+from pipelines.running.runner import MODES, Damage, Mode, Speed
 from pipelines.training.feature_cache import OnItem
 
 OnRows = Callable[[str, Mode, int, int], None]  # row of the table, mode, feature rows done, feature rows in all
@@ -208,19 +207,10 @@ def _evaluated(
             scoring,
             workers=options.workers,
             on_progress=None if on_rows is None else lambda mode, done, total: on_rows(name, mode, done, total),
-            activation=_activation(path, dataset),
+            score_kind=checkpoint.score_kind,
         )
     except CotransError as error:
         raise type(error)(f"{path}: {error}") from error
-
-
-def _activation(path: Path, dataset: Dataset) -> Activation:
-    """sigmoid where the model was trained on each class by itself; other people's models are softmax ones."""
-    record = training_record(path)
-    if not record or dataset.kind == "clips":
-        return "softmax"
-    loss = record.get("training", {}).get("loss", "auto")
-    return "sigmoid" if loss == "binary" or (loss == "auto" and dataset.multi_label) else "softmax"
 
 
 def _named(checkpoint: Checkpoint, path: Path, dataset: Dataset) -> tuple[Checkpoint, tuple[str, ...]]:

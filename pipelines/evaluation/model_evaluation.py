@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pipelines.costs.counting import count_macs
 from pipelines.datasets.dataset import Dataset
@@ -16,20 +14,19 @@ from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, InputError, UsageError
-from pipelines.evaluation.running.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
-from pipelines.evaluation.running.runner import Damage, Mode, Recording, Rows, Run, Speed, run_model, speed_of
-from pipelines.evaluation.running.timing import time_steps
 from pipelines.evaluation.scores.classification import score_clips
 from pipelines.evaluation.scores.detection import DetectionOptions, score_detection
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions
 from pipelines.evaluation.scores.protocols import OAD_FUTURE, PROTOCOLS, Protocol, protocol_for
 from pipelines.evaluation.scores.scoring import Evaluation
+from pipelines.metrics.probabilities import ScoreKind, probabilities
 from pipelines.model.transformer import ContinualTransformer
+from pipelines.running.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
+from pipelines.running.runner import Damage, Mode, Recording, Rows, Run, Speed, run_model, speed_of
+from pipelines.running.timing import time_steps
 from pipelines.wording import listed
 
 OnProgress = Callable[[Mode, int, int], None]  # mode, rows done, rows in all
-# How logits become scores. softmax: one class per frame. sigmoid: a model that was trained on each class by itself.
-Activation = Literal["softmax", "sigmoid"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def evaluate_model(
     tolerance: float = TOLERANCE,
     workers: int = 1,
     on_progress: OnProgress | None = None,
-    activation: Activation = "softmax",
+    score_kind: ScoreKind = "softmax",
 ) -> ModelEvaluation:
     """Run `model` over the features of a split in each of `modes`; modes that disagree are an error."""
     check_class_names(class_names, dataset)
@@ -84,7 +81,7 @@ def evaluate_model(
     agreement = compare_runs(runs) if len(runs) > 1 else None
     if agreement is not None:
         require_agreement(agreement, tolerance)
-    labelled = [predictions_of(run, dataset, items, model.config.lag, activation) for run in runs]
+    labelled = [predictions_of(run, dataset, items, model.config.lag, score_kind) for run in runs]
     evaluations = [score_dataset(one.predictions, dataset, rules, options) for one in labelled]
     speeds = {run.mode: speed_of(run, dataset.hop) for run in runs}
     usable = [recording for recording in recordings if recording.name in runs[0].outputs]
@@ -167,7 +164,7 @@ class LabelledRun:
 
 
 def predictions_of(
-    run: Run, dataset: Dataset, items: dict[str, Item], lag: int = 0, activation: Activation = "softmax"
+    run: Run, dataset: Dataset, items: dict[str, Item], lag: int = 0, score_kind: ScoreKind = "softmax"
 ) -> LabelledRun:
     """Scores and labels of every row of a run.
 
@@ -186,40 +183,23 @@ def predictions_of(
         if rows < 1:
             damaged.append(Damage(name, f"it is not longer than the model's lag of {lag} rows"))
             continue
-        scores.append(as_scores(outputs.logits[lag : lag + rows], dataset.ignored, activation))
+        scores.append(probabilities(outputs.logits[lag : lag + rows], score_kind, dataset.ignored))
         labels.append(targets[:rows] > 0)
         names += [name] * rows
         if outputs.anticipation is not None:
-            ahead.append(as_scores(outputs.anticipation[lag : lag + rows], dataset.ignored, activation))
+            ahead.append(probabilities(outputs.anticipation[lag : lag + rows], score_kind, dataset.ignored))
     if not scores:
         raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
     predictions = make_predictions(
-        np.concatenate(scores),
+        np.concatenate(scores).astype(np.float32),
         np.concatenate(labels),
         np.array(names),
         classes=dataset.class_names,
-        anticipation=np.concatenate(ahead) if ahead else None,
+        anticipation=np.concatenate(ahead).astype(np.float32) if ahead else None,
         where="the model's scores",
     )
     notes = (f"the model's lag: the last {lag} rows of each recording have no score",) if lag else ()
     return LabelledRun(predictions, tuple(damaged), notes)
-
-
-def as_scores(
-    logits: NDArray[np.float32], left_out: Sequence[int] = (), activation: Activation = "softmax"
-) -> NDArray[np.float32]:
-    """Probabilities from logits, over the last axis."""
-    if activation == "softmax":
-        return probabilities(logits, left_out)
-    return np.asarray(np.exp(-np.logaddexp(0.0, -logits.astype(np.float64))), dtype=np.float32)
-
-
-def probabilities(logits: NDArray[np.float32], left_out: Sequence[int] = ()) -> NDArray[np.float32]:
-    """Softmax over the last axis. Classes that the loss leaves out have no trained logit and get 0, as in OadTR."""
-    values = logits.astype(np.float64)
-    values[..., list(left_out)] = -np.inf
-    values = np.exp(values - values.max(axis=-1, keepdims=True))
-    return np.asarray(values / values.sum(axis=-1, keepdims=True), dtype=np.float32)
 
 
 def measure_cost(model: ContinualTransformer) -> Cost:

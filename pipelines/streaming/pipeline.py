@@ -257,7 +257,7 @@ class Stream:
     def _interpreter(self, hop: float) -> Interpreter:
         options = self._prediction
         rows = max(1, round(options.smooth / hop))
-        return Interpreter(self.model.class_names, self.model.activation, self._top_k, options.threshold, rows)
+        return Interpreter(self.model.class_names, self.model.score_kind, self._top_k, options.threshold, rows)
 
     def _ended(self, ended: Ended) -> SourceEnded:
         name = self.sources[ended.source].name

@@ -37,6 +37,7 @@ from pipelines.checkpoints.checkpoint import save_checkpoint
 from pipelines.errors import CheckpointError, InputError
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write, unwritable, write_text
+from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.events import EpochDone
 from pipelines.training.recipe import Recipe
@@ -44,6 +45,16 @@ from pipelines.training.recipe_file import parse_recipe, recipe_text
 from pipelines.training.run_place import BEST, STATE, require_free
 
 STATE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What the checkpoints of a run say beside their weights."""
+
+    class_names: tuple[str, ...]
+    features: FeatureSpec | None
+    provenance: Mapping[str, Any]
+    score_kind: ScoreKind
 
 
 @dataclass(frozen=True)
@@ -94,13 +105,19 @@ class RunFolder:
         self,
         path: Path,
         model: ContinualTransformer,
-        class_names: Sequence[str],
-        features: FeatureSpec | None,
+        described: ModelDescription,
         provenance: Mapping[str, Any],
     ) -> None:
-        """Write a checkpoint; what stood there before stays whole if this fails."""
+        """Write a checkpoint; what stood there before stays whole if this fails. provenance: of this epoch."""
         with self.writing():
-            save_checkpoint(path, model, class_names, features, provenance)
+            save_checkpoint(
+                path,
+                model,
+                described.class_names,
+                described.features,
+                {**described.provenance, **provenance},
+                described.score_kind,
+            )
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         # Into memory first: torch reports a full disk as an internal error that does not say so.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import CheckpointError, ConfigurationError
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.training.artifacts import RunFolder
+from pipelines.training.artifacts import ModelDescription, RunFolder
 from pipelines.training.batching import BatchLoader
 from pipelines.training.distributed import Processes
 from pipelines.training.events import EpochDone, Observer, Remark, StepDone, nobody
@@ -38,7 +38,7 @@ class Problem:
     objective: Objective
     validator: Validator | None
     metric: str  # that `best` is chosen by
-    describe: Mapping[str, Any] = field(default_factory=dict)  # class_names, features, provenance of the checkpoint
+    described: ModelDescription
 
     def batches(self, seed: int, epoch: int) -> list[Any]:
         return self.plan.batches([len(recording) for recording in self.loader.recordings], seed, epoch)
@@ -251,14 +251,12 @@ class Trainer:
         loader = self.problem.loader
         if loader.standardize and loader.statistics is not None:
             model = folded(model, loader.statistics)
-        describe = dict(self.problem.describe)
-        provenance = {**describe.pop("provenance", {}), "epoch": self.epoch, "steps": self.steps}
+        provenance: dict[str, Any] = {"epoch": self.epoch, "steps": self.steps}
         scores = self.history[-1].scores
         if scores is not None:
-            found = {name: value for name, value in vars(scores).items() if value is not None}
-            provenance["validation"] = found
+            provenance["validation"] = {name: value for name, value in vars(scores).items() if value is not None}
         for path in [self.folder.last, *([self.folder.best] if best else [])]:
-            self.folder.write_model(path, model, describe["class_names"], describe.get("features"), provenance)
+            self.folder.write_model(path, model, self.problem.described, provenance)
         self.folder.write_history(self.history)
         self.save_state()
 

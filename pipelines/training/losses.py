@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pipelines.metrics.probabilities import ScoreKind
 from pipelines.training.recipe import Loss
 
 
@@ -25,6 +26,11 @@ def frame_losses(logits: Tensor, targets: Tensor, loss: Loss, label_smoothing: f
     share = targets / targets.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(targets.dtype).tiny)
     wanted = share * (1 - label_smoothing) + label_smoothing / classes
     return -(wanted * torch.log_softmax(logits, dim=-1)).sum(dim=-1)
+
+
+def score_kind(loss: Loss) -> ScoreKind:
+    """What logits mean after training with a loss."""
+    return "sigmoid" if loss == "binary" else "softmax"
 
 
 def weighted_sum(losses: Tensor, weight: Tensor) -> Tensor:

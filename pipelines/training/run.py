@@ -13,7 +13,7 @@ from pipelines.devices import choose_device
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
-from pipelines.training.artifacts import RunFolder, describe_environment
+from pipelines.training.artifacts import ModelDescription, RunFolder, describe_environment
 from pipelines.training.augment import is_active
 from pipelines.training.bands import band_layout, is_along_bands
 from pipelines.training.batching import BatchLoader
@@ -24,6 +24,7 @@ from pipelines.training.feature_cache import OnItem, feature_spec
 from pipelines.training.finetune_extractor import finetune_extractor
 from pipelines.training.initial_model import check_initial_features, make_model, model_config
 from pipelines.training.loop import Problem, Trainer
+from pipelines.training.losses import score_kind
 from pipelines.training.objective import Objective
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_values
@@ -176,20 +177,21 @@ def make_problem(
         layout=band_layout(recipe.augmentation, data.spec, data.width),
     )
     metric = _metric(options.metric, data, plan.mode)
-    describe = {
-        "class_names": dataset.class_names,
-        "features": data.spec,
-        "provenance": {
+    described = ModelDescription(
+        class_names=dataset.class_names,
+        features=data.spec,
+        provenance={
             "made by": "cotrans train",
             "dataset": dataset.name,
-            "loss": loss,  # what a recipe's "auto" came to: it says how logits become probabilities
+            "loss": loss,  # what a recipe's "auto" came to
             "train": len(data.train),
             "validation": len(data.validation),
             "recipe": _shareable(recipe),
         },
-    }
+        score_kind=score_kind(loss),
+    )
     objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation)
-    return Problem(loader, plan, objective, validator, metric, describe)
+    return Problem(loader, plan, objective, validator, metric, described)
 
 
 def _shareable(recipe: Recipe) -> dict[str, dict[str, Any]]:

@@ -17,17 +17,18 @@ from torch import Tensor
 
 from pipelines.errors import InputError
 from pipelines.metrics.precision import precision_scores
+from pipelines.metrics.probabilities import probabilities
 from pipelines.metrics.voting import majority_vote
 from pipelines.model.transformer import ContinualTransformer
+from pipelines.running.passes import chunk_pass, side_by_side, window_pass
 from pipelines.training.distributed import Processes
-from pipelines.training.losses import frame_losses
+from pipelines.training.losses import frame_losses, score_kind
 from pipelines.training.recordings import Recording
 from pipelines.training.sampling import Mode
 from pipelines.training.statistics import FeatureStatistics
 
-TOKENS = 16384  # at a time through a banded pass
 METRICS = ("accuracy", "accuracy_mean", "accuracy_vote", "map")
-WINDOWS = 128  # at a time through the regular model
+RECORDINGS = 64  # side by side
 
 
 @dataclass(frozen=True)
@@ -93,52 +94,26 @@ class Validator:
         return self._scores(sorted(gathered, key=lambda output: output.recording))
 
     def _outputs(self, model: ContinualTransformer, mine: list[int], device: torch.device) -> list[Outputs]:
-        if self.mode == "chunk":
-            return self._banded(model, mine, device)
-        return self._windowed(model, mine, device)
-
-    def _banded(self, model: ContinualTransformer, mine: list[int], device: torch.device) -> list[Outputs]:
-        """Recordings of similar length side by side."""
+        """Every token by chunks; by windows, the last token of a clip or every `stride`-th of a stream."""
         outputs = []
-        order = sorted(mine, key=lambda index: (len(self.recordings[index]), index))
-        while order:
-            longest = len(self.recordings[order[-1]])
-            group = [order.pop() for _ in range(max(1, min(len(order), TOKENS // longest)))]
-            rows = [self._rows(index, 0, len(self.recordings[index])) for index in group]
-            tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).to(device)
-            logits, _ = model.steps(tokens, model.initial_state(len(group)))
-            for index, row in zip(group, logits.cpu().numpy(), strict=True):
-                length = len(self.recordings[index])
-                outputs.append(Outputs(index, np.arange(length), row[:length]))
+        lengths = {index: len(self.recordings[index]) for index in mine}
+        for group in side_by_side(lengths, RECORDINGS, model.config.input_width):
+            tokens = [self._rows(index).to(device) for index in group]
+            if self.mode == "chunk":
+                frames = [range(lengths[index]) for index in group]
+                results = chunk_pass(model, tokens)
+            else:
+                frames = [
+                    range(lengths[index])[-1:] if self.clips else range(0, lengths[index], self.stride)
+                    for index in group
+                ]
+                results = window_pass(model, tokens, frames)
+            for index, places, result in zip(group, frames, results, strict=True):
+                outputs.append(Outputs(index, np.array(places), result.logits))
         return outputs
 
-    def _windowed(self, model: ContinualTransformer, mine: list[int], device: torch.device) -> list[Outputs]:
-        """Windows of one length side by side, whichever recordings they are of."""
-        window = model.config.window
-        ends: dict[int, list[tuple[int, int]]] = {}
-        for index in mine:
-            length = len(self.recordings[index])
-            lasts = [length - 1] if self.clips else range(0, length, self.stride)
-            for last in lasts:
-                ends.setdefault(min(window, last + 1), []).append((index, last))
-        found: dict[int, list[tuple[int, NDArray[np.float32]]]] = {index: [] for index in mine}
-        for length, places in ends.items():
-            for begin in range(0, len(places), WINDOWS):
-                part = places[begin : begin + WINDOWS]
-                tokens = torch.stack([self._rows(index, last + 1 - length, last + 1) for index, last in part])
-                # A continual model meets these windows with the encoding of their place in the stream.
-                start = torch.tensor([last + 1 - length for _, last in part], device=device)
-                logits = model(tokens.to(device), start).cpu().numpy()
-                for (index, last), row in zip(part, logits, strict=True):
-                    found[index].append((last, row))
-        return [
-            Outputs(index, np.array([last for last, _ in rows]), np.stack([row for _, row in rows]))
-            for index, pairs in found.items()
-            if (rows := sorted(pairs, key=lambda pair: pair[0]))
-        ]
-
-    def _rows(self, index: int, begin: int, end: int) -> Tensor:
-        rows = self.recordings[index].rows[begin:end]
+    def _rows(self, index: int) -> Tensor:
+        rows = self.recordings[index].rows[:]
         if not np.isfinite(rows).all():
             raise InputError(f"{self.recordings[index].name}: NaN or infinity in its features: extract it again")
         return torch.from_numpy(rows if self.statistics is None else self.statistics.standardize(rows))
@@ -156,7 +131,7 @@ class Validator:
         accuracy = float((last.argmax(axis=1) == labels).mean())
         if self.mode != "chunk":
             return Scores(loss, accuracy)
-        means = np.stack([probabilities(output.logits, self.loss).mean(axis=0) for output in outputs])
+        means = np.stack([probabilities(output.logits, score_kind(self.loss)).mean(axis=0) for output in outputs])
         clip = np.repeat(np.arange(len(outputs)), [len(output.logits) for output in outputs])
         votes = majority_vote(np.concatenate([output.logits for output in outputs]), clip, means)
         mean, vote = float((means.argmax(axis=1) == labels).mean()), float((votes == labels).mean())
@@ -179,14 +154,5 @@ class Validator:
             )
         losses = frame_losses(torch.from_numpy(pooled), torch.from_numpy(truth), self.loss)
         columns = list(self.scored_classes)
-        result = precision_scores(probabilities(pooled, self.loss)[:, columns], truth[:, columns] > 0)
+        result = precision_scores(probabilities(pooled, score_kind(self.loss))[:, columns], truth[:, columns] > 0)
         return Scores(float(losses.mean()), map=result.mean_ap)
-
-
-def probabilities(logits: NDArray[np.float32], loss: str) -> NDArray[np.float64]:
-    """(k, classes) to (k, classes)."""
-    wide = logits.astype(np.float64)
-    if loss == "binary":
-        return np.asarray(np.exp(-np.logaddexp(0.0, -wide)))
-    wide = wide - wide.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(wide) / np.exp(wide).sum(axis=1, keepdims=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -157,3 +158,35 @@ def test_header_reads_no_weights(path: Path) -> None:
     header = read_header(path)
     assert header.config == CONFIG and header.class_names == NAMES and header.precision == "float32"
     assert header.shapes["classifier.weight"] == (3, 8)
+
+
+@pytest.mark.parametrize(
+    ("provenance", "kind"),
+    [
+        ({}, "softmax"),
+        ({"loss": "binary"}, "sigmoid"),
+        (
+            {"loss": "cross-entropy", "recipe": {"training": {"loss": "auto"}, "data": {"dataset": "tvseries"}}},
+            "softmax",
+        ),
+        ({"recipe": {"training": {"loss": "binary"}}}, "sigmoid"),
+        ({"recipe": {"training": {"loss": "auto"}, "data": {"dataset": "tvseries"}}}, "sigmoid"),
+        ({"recipe": {"training": {"loss": "auto"}, "data": {"options": {"multi_label": True}}}}, "sigmoid"),
+        ({"recipe": {"training": {"loss": "auto"}, "data": {"dataset": "gtzan"}}}, "softmax"),
+        ({"recipe": "of another tool"}, "softmax"),
+    ],
+)
+def test_files_from_before_score_kinds_were_written_have_that_of_their_loss(
+    provenance: dict[str, Any], kind: str, path: Path
+) -> None:
+    rewrite(path, {"score_kind": None, "provenance": json.dumps(provenance)})
+    assert load_checkpoint(path).score_kind == kind
+
+
+def test_the_score_kind_is_written_and_an_unknown_one_refused(model: ContinualTransformer, tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    save_checkpoint(path, model, NAMES, provenance={"loss": "binary"}, score_kind="softmax")
+    assert load_checkpoint(path).score_kind == "softmax"
+    rewrite(path, {"score_kind": "cosine"})
+    with pytest.raises(CheckpointError, match="scores of a kind that this cotrans does not know"):
+        load_checkpoint(path)

@@ -13,11 +13,11 @@ from sklearn.metrics import average_precision_score
 
 from pipelines.datasets import Dataset, Item
 from pipelines.errors import ConfigurationError, InputError, UsageError
-from pipelines.evaluation.model_evaluation import check_class_names, evaluate_model, measure_cost, probabilities
-from pipelines.evaluation.running.runner import MODES
+from pipelines.evaluation.model_evaluation import check_class_names, evaluate_model, measure_cost
 from pipelines.evaluation.scores.detection import DetectionOptions
 from pipelines.evaluation.scores.protocols import THUMOS14_CLASSES
 from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.running.runner import MODES
 
 
 def build(classes: int, **changes: Any) -> ContinualTransformer:
@@ -136,11 +136,3 @@ def test_cost_is_what_runs() -> None:
     assert cost.window_macs > n * (inputs * d + 4 * d * d)
     assert cost.parameters == sum(p.numel() for p in model.parameters())
     assert cost.state_bytes == model.initial_state(1).nbytes
-
-
-def test_probabilities_leave_classes_out() -> None:
-    logits = np.random.default_rng(0).standard_normal((2, 3, 5)).astype(np.float32)
-    shares = probabilities(logits, left_out=(4,))
-    np.testing.assert_allclose(shares[..., :4], torch.from_numpy(logits[..., :4]).softmax(-1), atol=1e-6)
-    assert (shares[..., 4] == 0).all()
-    np.testing.assert_allclose(probabilities(logits * 1000).sum(-1), 1.0, atol=1e-6)

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from pipelines.errors import UsageError
+from pipelines.metrics.probabilities import probabilities
 from pipelines.streaming import PlayOptions, PredictionOptions, StreamModel, find_sources
 from pipelines.streaming.output.choice import OutputOptions
 from pipelines.streaming.output.segments import SegmentMerger
-from pipelines.streaming.predicting.prediction import Interpreter, Prediction, activated
+from pipelines.streaming.predicting.prediction import Interpreter, Prediction
 from pipelines.streaming.run import RunOptions, StreamRun
 from tests.streaming.made_streams import CLASSES, played, small_model, write_rows, write_video
 
@@ -142,13 +143,13 @@ def test_probabilities_are_smoothed_over_the_last_rows() -> None:
     scores = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32) * 20
     interpreter = Interpreter(("a", "b", "c", "d"), "softmax", smooth_rows=3)
     smoothed = [interpreter.probabilities(row) for row in scores]
-    single = np.stack([activated(row, "softmax") for row in scores])
+    single = np.stack([probabilities(row, "softmax") for row in scores])
     np.testing.assert_allclose(single.sum(axis=1), 1.0)
     for place in range(6):
         np.testing.assert_allclose(smoothed[place], single[max(0, place - 2) : place + 1].mean(axis=0))
     extreme = np.array([-1000.0, 1000.0, 0.0], np.float32)
-    np.testing.assert_allclose(activated(extreme, "sigmoid"), [0.0, 1.0, 0.5])
-    np.testing.assert_allclose(activated(extreme, "softmax"), [0.0, 1.0, 0.0])
+    np.testing.assert_allclose(probabilities(extreme, "sigmoid"), [0.0, 1.0, 0.5])
+    np.testing.assert_allclose(probabilities(extreme, "softmax"), [0.0, 1.0, 0.0])
 
 
 def test_a_folder_gets_a_file_for_each_source(tmp_path: Path) -> None:

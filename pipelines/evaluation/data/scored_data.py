@@ -25,10 +25,10 @@ from pipelines.evaluation.data.training_overlap import (
     is_same_folder,
     recorded_options,
 )
-from pipelines.evaluation.running.runner import Damage
 from pipelines.features.feature_match import check_features
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
+from pipelines.running.runner import Damage
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.data import open_media
 from pipelines.training.feature_cache import OnItem, cached_features

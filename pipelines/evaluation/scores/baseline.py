@@ -21,10 +21,10 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError, UsageError
-from pipelines.evaluation.running.runner import Damage
 from pipelines.evaluation.scores.classification import ClassificationScore, score_clips
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions
 from pipelines.metrics.precision import Integers
+from pipelines.running.runner import Damage
 
 NAME = "majority vote"
 FLOATS = 1 << 23  # numbers that are fitted at most (32 MB): windows overlap, so evenly spaced rows say as much

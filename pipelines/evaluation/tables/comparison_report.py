@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from pipelines.evaluation.comparison import Comparison, Row
-from pipelines.evaluation.running.runner import Speed
 from pipelines.evaluation.scores.baseline import NAME as BASELINE
 from pipelines.evaluation.scores.baseline import Baseline
 from pipelines.evaluation.scores.bootstrap import Interval
 from pipelines.evaluation.tables.report import Cell, Table, classification_to_dict, interval_to_dict
 from pipelines.plots import CostPoint
+from pipelines.running.runner import Speed
 
 MOST_COLUMNS = 6  # models side by side in the table per class
 

@@ -96,7 +96,7 @@ def make_sink(
     form = _format(output, len(sources) > 1, model, prediction)
 
     def merger(name: str) -> SegmentMerger:
-        return SegmentMerger(name, model.activation, prediction.threshold, joined=output.chosen in SUBTITLES)
+        return SegmentMerger(name, model.score_kind, prediction.threshold, joined=output.chosen in SUBTITLES)
 
     def sink(where: Path | TextIO, state: Mapping[str, Any] | None) -> Sink:
         if output.by_segments:

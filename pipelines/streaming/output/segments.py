@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipelines.streaming.predicting.prediction import Activation, Prediction
+from pipelines.metrics.probabilities import ScoreKind
+from pipelines.streaming.predicting.prediction import Prediction
 
 SIGMOID_THRESHOLD = 0.5  # from which on a class of a multi-label model is there, unless the user says otherwise
 
@@ -44,9 +45,9 @@ class SegmentMerger:
     for each set of classes, so that stretches do not overlap). A gap, or a window that restarts, ends all stretches.
     """
 
-    def __init__(self, source: str, activation: Activation, threshold: float, joined: bool = False) -> None:
+    def __init__(self, source: str, score_kind: ScoreKind, threshold: float, joined: bool = False) -> None:
         self._source = source
-        self._single = activation == "softmax"
+        self._single = score_kind == "softmax"
         self._threshold = threshold if threshold or self._single else SIGMOID_THRESHOLD
         self._joined = joined
         self._tracks: dict[str, _Track] = {}

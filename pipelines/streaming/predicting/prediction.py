@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Activation = Literal["softmax", "sigmoid"]
+from pipelines.metrics.probabilities import ScoreKind, probabilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +55,13 @@ class Interpreter:
     def __init__(
         self,
         class_names: Sequence[str],
-        activation: Activation,
+        score_kind: ScoreKind,
         top_k: int = 3,
         threshold: float = 0.0,
         smooth_rows: int = 1,
     ) -> None:
         self.class_names = tuple(class_names)
-        self._activation = activation
+        self._score_kind = score_kind
         self._top_k = top_k
         self._threshold = threshold
         self._recent: deque[NDArray[np.float64]] = deque(maxlen=max(1, smooth_rows))
@@ -72,7 +72,7 @@ class Interpreter:
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float64]:
         """(classes,) -> (classes,): the mean of the newest rows' probabilities."""
-        self._recent.append(activated(scores, self._activation))
+        self._recent.append(probabilities(scores, self._score_kind))
         return self._recent[0] if len(self._recent) == 1 else np.mean(np.stack(list(self._recent)), axis=0)
 
     def best(self, probabilities: NDArray[np.float64]) -> tuple[str | None, float, tuple[tuple[str, float], ...]]:
@@ -89,12 +89,3 @@ class Interpreter:
     def restore(self, state: list[list[float]]) -> None:
         self._recent.clear()
         self._recent.extend(np.array(row, np.float64) for row in state)
-
-
-def activated(scores: NDArray[np.float32], activation: Activation) -> NDArray[np.float64]:
-    """Raw scores (classes,) as probabilities."""
-    values = scores.astype(np.float64)
-    if activation == "sigmoid":
-        return np.asarray(0.5 * (1.0 + np.tanh(0.5 * values)))
-    powers = np.exp(values - values.max())
-    return np.asarray(powers / powers.sum())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, get_args
+from typing import get_args
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint
@@ -15,9 +14,9 @@ from pipelines.errors import InputError, UsageError
 from pipelines.features.joint import FeatureStream
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
+from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.settings import load_settings
-from pipelines.streaming.predicting.prediction import Activation
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class StreamModel:
     model: ContinualTransformer
     class_names: tuple[str, ...]
     features: FeatureSpec | None  # None: the checkpoint does not say what it was trained on
-    activation: Activation
+    score_kind: ScoreKind
     feature_streams: FeatureStreams
 
     @property
@@ -64,16 +63,16 @@ def open_model(
     *,
     device: str = "auto",
     weights: tuple[str, ...] = (),
-    activation: Activation | None = None,
+    activation: ScoreKind | None = None,
 ) -> StreamModel:
     """A built-in model by name, or a checkpoint by path.
 
     name: None: the user's default model. weights: "[EXTRACTOR=]FILE" for networks whose weights are not known here.
-    activation: None: sigmoid where the model was trained with a binary loss for each class, otherwise softmax.
+    activation: None: what the checkpoint says, which is sigmoid after a binary loss for each class.
     """
     path = find_model(name if name is not None else load_settings().default_model)
-    if activation not in (None, *get_args(Activation)):
-        raise UsageError(f"unknown activation '{activation}': choose from {', '.join(get_args(Activation))}")
+    if activation not in (None, *get_args(ScoreKind)):
+        raise UsageError(f"unknown activation '{activation}': choose from {', '.join(get_args(ScoreKind))}")
     checkpoint = load_checkpoint(path)
     model = checkpoint.model.to(choose_device(device)).eval()
     for parameter in model.parameters():
@@ -84,14 +83,6 @@ def open_model(
         model=model,
         class_names=checkpoint.class_names,
         features=checkpoint.features,
-        activation=activation or activation_of(checkpoint.provenance),
+        score_kind=activation or checkpoint.score_kind,
         feature_streams=FeatureStreams(str(name or path.stem), checkpoint.features, weights, device),
     )
-
-
-def activation_of(provenance: Mapping[str, Any]) -> Activation:
-    """What fits the loss that a model was trained with."""
-    recipe = provenance.get("recipe")
-    training = recipe.get("training") if isinstance(recipe, Mapping) else None
-    losses = (provenance.get("loss"), training.get("loss") if isinstance(training, Mapping) else None)
-    return "sigmoid" if "binary" in losses else "softmax"

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError
-from pipelines.evaluation.running.agreement import compare_runs, require_agreement
-from pipelines.evaluation.running.passes import receptive_field
-from pipelines.evaluation.running.runner import MODES, Mode, Recording, Run, run_model, speed_of
 from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.running.agreement import compare_runs, require_agreement
+from pipelines.running.passes import receptive_field
+from pipelines.running.runner import MODES, Mode, Recording, Run, run_model, speed_of
 
 BASE: dict[str, Any] = {
     "input_width": 6, "width": 8, "heads": 2, "feed_forward": 12, "blocks": 1, "window": 5, "classes": 4,
@@ -86,8 +86,8 @@ def test_a_deep_stack_sees_further_than_its_window() -> None:
 
 
 def test_long_recordings_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.evaluation.running.passes._CHUNK_TOKENS", 64)
-    monkeypatch.setattr("pipelines.evaluation.running.runner._FLOATS", 1)  # every recording alone
+    monkeypatch.setattr("pipelines.running.passes._CHUNK_TOKENS", 64)
+    monkeypatch.setattr("pipelines.running.passes._FLOATS", 1)  # every recording alone
     results = [run_model(build(), streams((200, 150)), mode) for mode in ("stream", "chunk")]
     assert compare_runs(results).relative < 2e-5
 

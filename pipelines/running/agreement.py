@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from pipelines.errors import CheckpointError, InputError
-from pipelines.evaluation.running.runner import Mode, Run
+from pipelines.running.runner import Mode, Run
 
 TOLERANCE = 1e-4  # relative; float32 rounding stays about ten times below
 

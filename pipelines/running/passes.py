@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from pipelines.model.transformer import ContinualTransformer
 
 _CHUNK_TOKENS = 4096  # tokens of all rows of a batch that go through `steps` in one go
 _WINDOW_FLOATS = 1 << 23  # features in a batch of windows: 32 MB
+_FLOATS = 1 << 25  # of features in memory at once: 128 MB
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -74,30 +78,54 @@ def chunk_pass(model: ContinualTransformer, recordings: Sequence[Tensor]) -> lis
     ]
 
 
-def window_pass(model: ContinualTransformer, recordings: Sequence[Tensor]) -> list[Outputs]:
-    """The regular model on the last n tokens at every step. recordings: (T_i, width) each.
+def window_pass(
+    model: ContinualTransformer, recordings: Sequence[Tensor], frames: Sequence[Sequence[int]] | None = None
+) -> list[Outputs]:
+    """The regular model on the last n tokens at each of `frames`. recordings: (T_i, width) each.
 
-    The first windows of all recordings are equally short and go together; the full ones go in batches.
+    frames: for each recording, the tokens at which an output is wanted, ascending; None: at every one.
+    Windows of one length go together, whichever recordings they are of.
     """
     _check_finite(recordings)
     reach = receptive_field(model)
-    heads = _warm_up(model, recordings, reach)
-    results = []
+    places: dict[int, list[tuple[int, int]]] = {}  # length of the window -> (recording, last token)
     for row, tokens in enumerate(recordings):
-        parts = [(logits[row], None if ahead is None else ahead[row]) for logits, ahead in heads[: len(tokens)]]
-        logits = [torch.stack([one for one, _ in parts])] if parts else []
-        ahead = [torch.stack([one for _, one in parts if one is not None])] if parts and model.decoder else []
-        if len(tokens) >= reach:
-            windows = tokens.unfold(0, reach, 1).transpose(1, 2)  # (T − reach + 1, reach, width), a view
-            starts = torch.arange(len(windows), device=tokens.device)
-            size = max(1, _WINDOW_FLOATS // (reach * tokens.shape[1]))
-            for part, start in zip(torch.split(windows, size), torch.split(starts, size), strict=True):
-                one, more = _regular(model, part.contiguous(), start)
-                logits.append(one)
-                if more is not None:
-                    ahead.append(more)
-        results.append(_outputs(torch.cat(logits), torch.cat(ahead) if ahead else None))
-    return results
+        for last in range(len(tokens)) if frames is None else frames[row]:
+            places.setdefault(min(reach, last + 1), []).append((row, last))
+    logits: list[list[Tensor]] = [[] for _ in recordings]
+    ahead: list[list[Tensor]] = [[] for _ in recordings]
+    for length in sorted(places):  # short windows stand first in their recording
+        size = max(1, _WINDOW_FLOATS // (length * recordings[0].shape[1]))
+        for begin in range(0, len(places[length]), size):
+            part = places[length][begin : begin + size]
+            windows = torch.stack([recordings[row][last + 1 - length : last + 1] for row, last in part])
+            # A continual model meets these windows with the encoding of their place in the stream.
+            start = torch.tensor([last + 1 - length for _, last in part], device=windows.device)
+            output, anticipation = _regular(model, windows, start)
+            for index, (row, _) in enumerate(part):
+                logits[row].append(output[index])
+                if anticipation is not None:
+                    ahead[row].append(anticipation[index])
+    return [
+        _outputs(torch.stack(rows), torch.stack(further) if further else None)
+        for rows, further in zip(logits, ahead, strict=True)
+    ]
+
+
+def side_by_side(lengths: Mapping[K, int], most: int, width: int) -> Iterator[list[K]]:
+    """Groups of recordings of similar length, shortest first, bounded in number and in memory.
+
+    lengths: rows of each recording. Equal lengths keep their order.
+    """
+    group: list[K] = []
+    for key in sorted(lengths, key=lengths.__getitem__) if most > 1 else lengths:
+        # Shorter ones are padded to the longest of the group, which is the newest.
+        if group and (len(group) == most or (len(group) + 1) * lengths[key] * width > _FLOATS):
+            yield group
+            group = []
+        group.append(key)
+    if group:
+        yield group
 
 
 def receptive_field(model: ContinualTransformer) -> int:
@@ -106,18 +134,7 @@ def receptive_field(model: ContinualTransformer) -> int:
     return config.blocks * (config.window - 1) + 1 if config.stacking == "deep" else config.window
 
 
-def _warm_up(
-    model: ContinualTransformer, recordings: Sequence[Tensor], reach: int
-) -> list[tuple[Tensor, Tensor | None]]:
-    """Outputs for the first 1, 2, … reach − 1 tokens, rows in the order of the recordings.
-
-    Recordings that have ended are padded; their rows are not used.
-    """
-    tokens = pad_sequence([one[: reach - 1] for one in recordings], batch_first=True)
-    return [_regular(model, tokens[:, :length], 0) for length in range(1, tokens.shape[1] + 1)]
-
-
-def _regular(model: ContinualTransformer, windows: Tensor, start: int | Tensor) -> tuple[Tensor, Tensor | None]:
+def _regular(model: ContinualTransformer, windows: Tensor, start: Tensor) -> tuple[Tensor, Tensor | None]:
     if model.decoder is None:
         return model(windows, start), None
     prediction = model.predict(windows, start)

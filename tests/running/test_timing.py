@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pipelines.checkpoints.checkpoint import load_checkpoint
-from pipelines.evaluation.running.runner import Recording
-from pipelines.evaluation.running.timing import time_steps
+from pipelines.running.runner import Recording
+from pipelines.running.timing import time_steps
 from tests.evaluation.evaluation_problems import WIDTH, write_model
 
 

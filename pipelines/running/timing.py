@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pipelines.evaluation.running.runner import Recording, Run, Speed, speed_of
 from pipelines.model.transformer import ContinualTransformer
+from pipelines.running.runner import Recording, Run, Speed, speed_of
 
 STEPS = 1000  # timed ones; the window is full before the first of them
 SECONDS = 3.0  # a slow model gets fewer

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, InputError, NonFiniteInputError
-from pipelines.evaluation.running.passes import Outputs, chunk_pass, stream_pass, window_pass
 from pipelines.model.transformer import ContinualTransformer
+from pipelines.running.passes import Outputs, chunk_pass, side_by_side, stream_pass, window_pass
 
 # stream: one step after the other. chunk: many steps at once. window: the regular model on the last n tokens.
 Mode = Literal["stream", "chunk", "window"]
@@ -28,7 +28,6 @@ MODES: tuple[Mode, ...] = ("stream", "chunk", "window")
 # Recordings side by side. Beyond 64 a step costs as much per recording as before; the regular model has full batches
 # out of one recording, and fewer of them tell more often how far it is.
 _BATCH: dict[Mode, int] = {"stream": 1, "chunk": 64, "window": 8}
-_FLOATS = 1 << 25  # of features in memory at once: 128 MB
 
 
 class Rows(Protocol):
@@ -109,7 +108,9 @@ def run_model(
     model.eval()
     device = model.classifier.weight.device
     dtype = model.classifier.weight.dtype
-    batches = _batches(recordings, lengths, _BATCH[mode], model.config.input_width)
+    by_name = {recording.name: recording for recording in recordings}
+    groups = side_by_side(lengths, _BATCH[mode], model.config.input_width)
+    batches = ([by_name[name] for name in group] for group in groups)
     with torch.inference_mode():
         for group, loaded in _loaded(batches, workers):
             members = [(item, rows) for item, rows in zip(group, loaded, strict=True) if not isinstance(rows, Damage)]
@@ -125,7 +126,7 @@ def run_model(
                     members = [member for row, member in enumerate(members) if row not in error.rows]
                     continue
                 seconds += time.perf_counter() - begin
-                outputs.update({item.name: one for (item, _), one in zip(members, results, strict=True)})
+                outputs.update({item.name: output for (item, _), output in zip(members, results, strict=True)})
                 break
             done += sum(lengths[item.name] for item in group)
             if on_progress is not None:
@@ -133,7 +134,7 @@ def run_model(
     if not outputs:
         raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
     ordered = {item.name: outputs[item.name] for item in recordings if item.name in outputs}
-    frames = sum(len(one.logits) for one in ordered.values())
+    frames = sum(len(output.logits) for output in ordered.values())
     timed = np.array(steps) if mode == "stream" else None
     return Run(mode, ordered, tuple(damaged), frames, seconds, timed)
 
@@ -153,7 +154,7 @@ def _run_batch(
     model: ContinualTransformer, tokens: list[torch.Tensor], mode: Mode, steps: list[float]
 ) -> list[Outputs]:
     if mode == "stream":
-        return [stream_pass(model, one, steps) for one in tokens]
+        return [stream_pass(model, rows, steps) for rows in tokens]
     return chunk_pass(model, tokens) if mode == "chunk" else window_pass(model, tokens)
 
 
@@ -182,24 +183,6 @@ def _lengths(recordings: Sequence[Recording], width: int) -> tuple[dict[str, int
     if not lengths:
         raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
     return lengths, damaged
-
-
-def _batches(
-    recordings: Sequence[Recording], lengths: dict[str, int], most: int, width: int
-) -> Iterator[list[Recording]]:
-    """Groups of recordings of similar length, bounded in number and in memory."""
-    usable = [item for item in recordings if item.name in lengths]
-    if most > 1:
-        usable.sort(key=lambda item: lengths[item.name])  # stable: equal lengths keep their order
-    group: list[Recording] = []
-    for item in usable:
-        # Shorter ones are padded to the longest of the group, which is the newest.
-        if group and (len(group) == most or (len(group) + 1) * lengths[item.name] * width > _FLOATS):
-            yield group
-            group = []
-        group.append(item)
-    if group:
-        yield group
 
 
 def _loaded(

@@ -1,0 +1,26 @@
+"""What a model's raw scores mean: the one way from logits to probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+# softmax: one class at a time. sigmoid: each class by itself, as a model with a binary loss was trained.
+ScoreKind = Literal["softmax", "sigmoid"]
+
+
+def probabilities(logits: NDArray[np.floating], kind: ScoreKind, left_out: Sequence[int] = ()) -> NDArray[np.float64]:
+    """Logits (…, classes) as probabilities (…, classes).
+
+    left_out: classes that the loss leaves out. A softmax gives them 0, as in OadTR: they have no trained logit, and
+    must take nothing from the others.
+    """
+    values = logits.astype(np.float64)
+    if kind == "sigmoid":
+        return np.asarray(np.exp(-np.logaddexp(0.0, -values)))
+    values[..., list(left_out)] = -np.inf
+    powers = np.exp(values - values.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
