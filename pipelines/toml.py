@@ -1,12 +1,13 @@
-"""Reading TOML on every Python that we support (tomllib is new in 3.11)."""
+"""Reading TOML on every Python that we support (tomllib is new in 3.11), and KEY=VALUE with values in TOML."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import ConfigurationError, InputError
+from pipelines.errors import ConfigurationError, InputError, UsageError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -29,3 +30,21 @@ def load_toml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {error}") from error
     return loads_toml(text, str(path))
+
+
+def parse_pairs(texts: Sequence[str], flag: str) -> dict[str, Any]:
+    """Values by key from "KEY=VALUE" texts of a command line; the value is TOML, or text where it is not."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag} takes KEY=VALUE, not '{text}'")
+        values[key.strip()] = _value(value)
+    return values
+
+
+def _value(text: str) -> Any:
+    try:
+        return loads_toml(f"value = {text}", "value")["value"]
+    except ConfigurationError:
+        return text

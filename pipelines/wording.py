@@ -12,6 +12,12 @@ def listed(names: Sequence[str], most: int = 6, separator: str = ", ") -> str:
     return separator.join(map(one_line, names[:most])) + more
 
 
+def alternatives(names: Sequence[str]) -> str:
+    """ "gtzan, folder or digits"."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """Text out of a file, fit to be printed: names in a file may hold anything, line ends and escapes included."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))

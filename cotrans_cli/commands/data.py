@@ -32,59 +32,21 @@ def data() -> None:
 
 
 @app.command("inspect", epilog=EXAMPLES)
+@options.with_dataset_options
 def inspect(
+    *,
     dataset: options.Name,
     root: options.Root = None,
-    split: options.Split = None,
-    validation: options.Validation = None,
-    test: options.Test = None,
-    split_seed: options.SplitSeed = None,
-    group: options.Group = None,
-    fold: options.Fold = None,
-    test_fold: options.TestFold = None,
-    feature_dir: options.FeatureDir = None,
-    feature_set: options.FeatureSet = None,
-    parts: options.Parts = None,
-    hop: options.Hop = None,
-    annotations: options.Annotations = None,
-    classes: options.Classes = None,
-    multi_label: options.MultiLabel = False,
-    seconds: options.Seconds = None,
-    passes: options.Passes = None,
-    pitch: options.Pitch = None,
-    one_voice: options.OneVoice = False,
-    data: options.More = None,
+    dataset_options: options.Given,
     decode: Annotated[
         bool, typer.Option("--decode", help="Read all media and features, to find damage that the headers do not show.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what is in a dataset: clips, classes, hours, frames per class, splits and problems."""
-    from pipelines.datasets import open_dataset
-    from pipelines.training.recipe_file import parse_table
+    from pipelines.datasets.opening import open_dataset
 
-    chosen = {
-        "split": split,
-        "validation": validation,
-        "test": test,
-        "split_seed": split_seed,
-        "group": group,
-        "fold": fold,
-        "test_fold": test_fold,
-        "feature_dir": feature_dir,
-        "feature_set": feature_set,
-        "parts": parts,
-        "hop": hop,
-        "annotations": annotations,
-        "classes": classes,
-        "multi_label": multi_label or None,
-        "seconds": seconds,
-        "passes": passes,
-        "pitch": pitch,
-        "one_voice": one_voice or None,
-    }
-    more = {key.removeprefix("data."): value for key, value in parse_table("data", data or [], "--data").items()}
-    opened = open_dataset(dataset, root, **(chosen | more))
+    opened = open_dataset(dataset, root, **dataset_options)
     report = _described(opened, decode)
     if json:
         print_json(report.to_dict())

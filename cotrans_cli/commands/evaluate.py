@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotrans_cli import dataset_options
+from cotrans_cli import dataset_options as flags_of_datasets
 from cotrans_cli.console import note
 from cotrans_cli.dataset_options import DATA
 from cotrans_cli.evaluation_display import evaluation_progress, print_comparison, print_evaluation
@@ -48,52 +48,32 @@ class PlotKind(str, Enum):
     macs = "macs"
 
 
+@flags_of_datasets.with_dataset_options
 def evaluate(
+    *,
     context: typer.Context,
-    dataset: dataset_options.Name,
-    root: dataset_options.Root = None,
+    dataset: flags_of_datasets.Name,
+    root: flags_of_datasets.Root = None,
+    dataset_options: flags_of_datasets.Given,
     on: Annotated[
         str | None,
-        option("--on", panel=DATA, help="Part to score: test (default), validation (where no test is), train or all."),
-    ] = None,
-    split: Annotated[
-        str | None,
         option(
-            "--split",
+            "--on",
             panel=DATA,
-            help="How the dataset is divided: random or fault-filtered (gtzan), oad or original (tvseries); default "
-            "as in the training of the checkpoint. A part's name is taken as --on.",
+            help="Part to score: test (default), validation (where no test is), train or all; --split takes it too.",
         ),
     ] = None,
-    split_seed: dataset_options.SplitSeed = None,
-    validation: dataset_options.Validation = None,
-    test: dataset_options.Test = None,
-    group: dataset_options.Group = None,
-    fold: dataset_options.Fold = None,
-    test_fold: dataset_options.TestFold = None,
-    annotations: dataset_options.Annotations = None,
-    classes: dataset_options.Classes = None,
-    multi_label: dataset_options.MultiLabel = False,
-    seconds: dataset_options.Seconds = None,
-    passes: dataset_options.Passes = None,
-    pitch: dataset_options.Pitch = None,
-    one_voice: dataset_options.OneVoice = False,
-    data: dataset_options.More = None,
-    feature_dir: dataset_options.FeatureDir = None,
-    feature_set: dataset_options.FeatureSet = None,
-    parts: dataset_options.Parts = None,
     features: Annotated[
         str | None,
         option(
             "--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media (default: the checkpoint's)."
         ),
     ] = None,
-    hop: dataset_options.Hop = None,
-    feature_option: dataset_options.FeatureOption = None,
+    feature_option: flags_of_datasets.FeatureOption = None,
     weights: Annotated[
         list[str] | None, option("--weights", panel=DATA, metavar="NAME=FILE", help="Weights of an extractor.")
     ] = None,
-    cache: dataset_options.Cache = None,
+    cache: flags_of_datasets.Cache = None,
     predictions: Annotated[
         Path | None,
         option(
@@ -255,31 +235,8 @@ def evaluate(
         dataset,
         root,
         on,
-        {
-            "split": split,
-            "split_seed": split_seed,
-            "validation": validation,
-            "test": test,
-            "group": group,
-            "fold": fold,
-            "test_fold": test_fold,
-            "annotations": None if annotations is None else str(annotations),
-            "classes": classes,
-            "multi_label": multi_label or None,
-            "seconds": seconds,
-            "passes": passes,
-            "pitch": pitch,
-            "one_voice": one_voice or None,
-            "feature_set": feature_set,
-            "parts": parts,
-        },
-        data or [],
-        {
-            "names": features,
-            "hop": hop,
-            "directory": None if feature_dir is None else str(feature_dir),
-            "cache": None if cache is None else str(cache),
-        },
+        dataset_options,
+        {"names": features, "cache": None if cache is None else str(cache)},
         feature_option or [],
         weights or [],
     )

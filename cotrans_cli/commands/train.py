@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cotrans_cli import dataset_options
+from cotrans_cli import dataset_options as flags_of_datasets
 from cotrans_cli.choices import Encoding, Positional
 from cotrans_cli.console import note, print_json, print_line
 from cotrans_cli.dataset_options import DATA
@@ -32,39 +32,21 @@ Examples:
 MODEL, OPTIMISATION, RUN = "Model", "Optimisation", "Run"
 
 
+@flags_of_datasets.with_dataset_options
 def train(
-    dataset: Annotated[
-        str | None, option("--dataset", panel=DATA, help="gtzan, thumos14, tvseries, folder or digits.")
-    ] = None,
-    root: dataset_options.Root = None,
-    split: dataset_options.Split = None,
-    split_seed: dataset_options.SplitSeed = None,
-    validation: dataset_options.Validation = None,
-    test: dataset_options.Test = None,
-    group: dataset_options.Group = None,
-    fold: dataset_options.Fold = None,
-    test_fold: dataset_options.TestFold = None,
-    annotations: dataset_options.Annotations = None,
-    classes: dataset_options.Classes = None,
-    multi_label: dataset_options.MultiLabel = False,
-    seconds: dataset_options.Seconds = None,
-    passes: dataset_options.Passes = None,
-    pitch: dataset_options.Pitch = None,
-    one_voice: dataset_options.OneVoice = False,
+    *,
+    dataset: flags_of_datasets.MaybeName = None,
+    root: flags_of_datasets.Root = None,
+    dataset_options: flags_of_datasets.Given,
     validate_on: Annotated[
         str | None, option("--validate-on", panel=DATA, help="Split that best is chosen on: validation or test.")
     ] = None,
-    data: dataset_options.More = None,
     features: Annotated[
         str | None,
         option("--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media; run once, then cached."),
     ] = None,
-    hop: dataset_options.Hop = None,
-    feature_option: dataset_options.FeatureOption = None,
-    feature_dir: dataset_options.FeatureDir = None,
-    feature_set: dataset_options.FeatureSet = None,
-    parts: dataset_options.Parts = None,
-    cache: dataset_options.Cache = None,
+    feature_option: flags_of_datasets.FeatureOption = None,
+    cache: flags_of_datasets.Cache = None,
     finetune_extractor: Annotated[
         bool,
         option("--finetune-extractor", panel=DATA, help="First fine-tune the feature network (the paper's stage 1)."),
@@ -143,29 +125,11 @@ def train(
     quiet: Annotated[bool, option("--quiet", "-q", panel=RUN, help="No progress, only the result.")] = False,
 ) -> None:
     """Train a model on a dataset: presets with the paper's recipes, chunk training, resumable runs."""
-    flags = {
+    flags: dict[str, Any] = {
         "data.dataset": dataset,
         "data.root": _text(root),
         "data.validate_on": validate_on,
-        "data.options.split": split,
-        "data.options.split_seed": split_seed,
-        "data.options.validation": validation,
-        "data.options.test": test,
-        "data.options.group": group,
-        "data.options.fold": fold,
-        "data.options.test_fold": test_fold,
-        "data.options.annotations": _text(annotations),
-        "data.options.classes": classes,
-        "data.options.multi_label": multi_label or None,
-        "data.options.seconds": seconds,
-        "data.options.passes": passes,
-        "data.options.pitch": pitch,
-        "data.options.one_voice": one_voice or None,
-        "data.options.feature_set": feature_set,
-        "data.options.parts": parts,
         "features.names": features,
-        "features.hop": hop,
-        "features.directory": _text(feature_dir),
         "features.cache": _text(cache),
         "features.finetune": finetune_extractor or None,
         "model.preset": model,
@@ -184,16 +148,20 @@ def train(
         "optimizer.learning_rate": learning_rate,
         "optimizer.weight_decay": weight_decay,
     }
+    from pipelines.datasets.options import recipe_options
     from pipelines.errors import UsageError
     from pipelines.training.run_place import require_free
 
     if out is not None and resume is None:
         require_free(out)  # what is wrong with it is told now, not after the imports below
-    from pipelines.training.recipe_file import build_recipe, parse_settings, parse_table, recipe_text
+    from pipelines.toml import parse_pairs
+    from pipelines.training.recipe_file import build_recipe, parse_settings, recipe_text
 
+    flags |= recipe_options(dataset_options)
     named = [key for key, value in flags.items() if value is not None]
-    flags |= parse_table("data.options", data or [], "--data")
-    flags |= parse_table("features.options", feature_option or [], "--feature-option")
+    flags |= {
+        f"features.options.{key}": value for key, value in parse_pairs(feature_option or [], "--feature-option").items()
+    }
     flags |= parse_settings(set_ or [])
     given = {key: value for key, value in flags.items() if value is not None}
     if resume is not None:

@@ -67,8 +67,6 @@ def open(
     is up to `pitch` (a share) higher or lower, and with nobody else in the stream if `one_voice`. `split_seed`
     draws the order, pauses and noise. `hop` is the seconds between rows of the features in `feature_dir`.
     """
-    if passes < 1 or seconds < 5:
-        raise UsageError("streams of digits need --passes of at least 1 and --seconds of at least 5")
     if not 0 <= pitch <= HIGHEST_PITCH:
         raise UsageError(f"--pitch is the largest change of voices, from 0 to {HIGHEST_PITCH}, not {pitch}")
     paths, problems = _recordings(root)

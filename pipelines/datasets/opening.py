@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.options import OPTIONS_BY_NAME
 from pipelines.errors import InputError, UsageError
 from pipelines.wording import did_you_mean
 
@@ -21,11 +21,6 @@ MODULES = {
     "tvseries": "pipelines.datasets.tvseries",
     "folder": "pipelines.datasets.folder",
     "digits": "pipelines.datasets.digit_streams",
-}
-_KINDS: dict[str, tuple[tuple[type[Any], ...], str]] = {
-    "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
-    "bool": ((bool,), "true or false"),
 }
 ROOT_VARIABLE = "COTRANS_DATA"  # the folder that holds datasets, or one dataset
 
@@ -40,32 +35,13 @@ def open_dataset(name: str, root: Path | None = None, **options: Any) -> Dataset
     module = _module(name)
     opener: Callable[..., Dataset] = module.open
     given = {key: value for key, value in options.items() if value is not None}
-    known = {key: str(value.annotation) for key, value in inspect.signature(opener).parameters.items() if key != "root"}
+    known = dataset_options(name)
     for key in given:
         if key not in known:
-            flags = ", ".join(_flag(option) for option in known)
-            raise UsageError(f"dataset {name} has no option {_flag(key)}; it has {flags}")
-    typed = {key: _typed(key, value, known[key]) for key, value in given.items()}
+            flags = ", ".join(OPTIONS_BY_NAME[option].flag for option in known)
+            raise UsageError(f"dataset {name} has no option --{key.replace('_', '-')}; it has {flags}")
+    typed = {key: OPTIONS_BY_NAME[key].typed(value) for key, value in given.items()}
     return opener(resolve_root(name, root), **typed)
-
-
-def _typed(key: str, value: Any, annotation: str) -> Any:
-    """A value as the parameter of an opener wants it."""
-    base = annotation.removesuffix("| None").strip()
-    if base == "str":
-        return str(value)
-    if base == "Path":
-        return Path(str(value))
-    if base.startswith("Sequence"):
-        parts = value.split(",") if isinstance(value, str) else map(str, value)
-        return tuple(part.strip() for part in parts if part.strip())
-    kinds, what = _KINDS[base]
-    if not isinstance(value, kinds) or isinstance(value, bool) != (base == "bool"):
-        raise UsageError(f"{_flag(key)} must be {what}, not {value!r}")
-    number = float(value)
-    if not math.isfinite(number) or (key == "hop" and number <= 0):
-        raise UsageError(f"{_flag(key)} must be a finite number{' above 0' * (key == 'hop')}, not {value}")
-    return value
 
 
 def dataset_options(name: str) -> dict[str, Any]:
@@ -95,7 +71,3 @@ def _module(name: str) -> Any:
     if name not in MODULES:
         raise UsageError(f"there is no dataset '{name}'{did_you_mean(name, MODULES)} (datasets: {', '.join(MODULES)})")
     return importlib.import_module(MODULES[name])
-
-
-def _flag(key: str) -> str:
-    return "--" + key.replace("_", "-")

@@ -9,13 +9,14 @@ from typing import Any
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item
-from pipelines.datasets.opening import dataset_options, open_dataset
+from pipelines.datasets.opening import MODULES, dataset_options, open_dataset
 from pipelines.errors import InputError, UsageError
 from pipelines.features.spec import FeatureSpec
 from pipelines.training.distributed import Processes
 from pipelines.training.feature_cache import OnItem, cached_features
 from pipelines.training.recipe import Recipe
 from pipelines.training.recordings import Recording, check_widths, feature_width, open_recordings
+from pipelines.wording import alternatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ def open_media(recipe: Recipe) -> Dataset:
     """The dataset of a recipe as it is on disk."""
     data, features = recipe.data, recipe.features
     if not data.dataset:
-        raise UsageError("which dataset? --dataset names one: gtzan, thumos14, tvseries, folder or digits")
+        raise UsageError(f"which dataset? --dataset names one: {alternatives([*MODULES])}")
     known = dataset_options(data.dataset)
     options: dict[str, Any] = dict(data.options)
     if features.directory is not None:

@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset
-from pipelines.toml import load_toml, loads_toml
+from pipelines.toml import load_toml, loads_toml, parse_pairs
 from pipelines.training.recipe import Recipe
 from pipelines.wording import did_you_mean
 
@@ -101,31 +101,10 @@ def flag_values(flags: Mapping[str, Any]) -> Values:
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
     """Flags from "section.key=value" texts; the value is TOML, or text where it is not."""
-    flags: dict[str, Any] = {}
     for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals or "." not in key:
+        if "." not in setting.partition("=")[0] or "=" not in setting:
             raise UsageError(f"--set takes SECTION.KEY=VALUE, such as training.epochs=20, not '{setting}'")
-        flags[key.strip()] = _value(text)
-    return flags
-
-
-def parse_table(table: str, settings: Sequence[str], flag: str) -> dict[str, Any]:
-    """Flags for the keys of a table from "key=value" texts."""
-    flags: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{flag} takes KEY=VALUE, not '{setting}'")
-        flags[f"{table}.{key.strip()}"] = _value(text)
-    return flags
-
-
-def _value(text: str) -> Any:
-    try:
-        return loads_toml(f"value = {text}", "value")["value"]
-    except ConfigurationError:
-        return text
+    return parse_pairs(settings, "--set")
 
 
 def merged(*layers: Values) -> Values:

@@ -9,6 +9,7 @@ import typer
 
 from cotrans_cli.main import app, run
 from pipelines.datasets.opening import MODULES, dataset_options
+from pipelines.datasets.options import DATASET_OPTIONS, OPTIONS_BY_NAME, recipe_options
 from pipelines.training.recipe_file import parse_recipe
 from tests.evaluation.evaluation_problems import write_clips
 
@@ -28,6 +29,30 @@ def flags(path: tuple[str, ...]) -> set[str]:
 def test_every_option_of_a_dataset_is_a_flag(path: tuple[str, ...], dataset: str) -> None:
     wanted = {f"--{key.replace('_', '-')}" for key in dataset_options(dataset)}
     assert wanted | {"--dataset", "--root", "--data"} <= flags(path)
+
+
+@pytest.mark.parametrize("dataset", MODULES)
+def test_every_option_of_a_dataset_is_declared_with_its_type(dataset: str) -> None:
+    for name, default in dataset_options(dataset).items():
+        declared = OPTIONS_BY_NAME[name]
+        assert default is None or declared.typed(default) == default
+
+
+def test_every_declared_option_is_one_of_a_dataset() -> None:
+    taken = {name for dataset in MODULES for name in dataset_options(dataset)}
+    assert {declared.name for declared in DATASET_OPTIONS} == taken
+
+
+def test_every_declared_option_goes_from_the_flag_to_the_recipe_and_back(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = {str: "some", int: "3", float: "5.5", bool: None, Path: "a/b"}
+    values = {str: "some", int: 3, float: 5.5, bool: True, Path: "a/b"}
+    given = [word for each in DATASET_OPTIONS for word in (each.flag, texts[each.kind.flag]) if word is not None]
+    assert run(["train", "--dataset", "folder", *given, "--write-recipe", "-"]) == 0
+    recipe = parse_recipe(capsys.readouterr().out)
+    for key, value in recipe_options({each.name: values[each.kind.flag] for each in DATASET_OPTIONS}).items():
+        section, *table, name = key.split(".")
+        content = getattr(recipe, section)
+        assert (content.options[name] if table else getattr(content, name)) == value
 
 
 def test_the_flags_reach_the_recipe(capsys: pytest.CaptureFixture[str]) -> None:

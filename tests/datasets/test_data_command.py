@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cotrans_cli.commands import data
-from pipelines.datasets import open_dataset
+from pipelines.datasets.opening import open_dataset
 from pipelines.datasets.report import describe
 from pipelines.errors import InputError
 from tests.datasets.dataset_builders import write_features, write_sound, write_thumos_lstr

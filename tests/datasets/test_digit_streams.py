@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from pipelines.datasets import frame_targets, open_dataset
+from pipelines.datasets.frame_targets import frame_targets
+from pipelines.datasets.opening import open_dataset
 from pipelines.datasets.stream_mixer import SAMPLE_RATE, Recording
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_sound
@@ -133,5 +134,7 @@ def test_what_cannot_be_used(root: Path, tmp_path_factory: pytest.TempPathFactor
     write_sound(empty / "0_ann_0.wav")
     with pytest.raises(InputError, match="nobody is left to train on"):
         open_dataset("digits", empty)
-    with pytest.raises(UsageError, match="--passes of at least 1"):
+    with pytest.raises(UsageError, match="--passes must be at least 1, not 0"):
         open_dataset("digits", root, passes=0)
+    with pytest.raises(UsageError, match="--seconds must be at least 5, not 4"):
+        open_dataset("digits", root, seconds=4)

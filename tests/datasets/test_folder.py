@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets import Dataset, open_dataset, open_rows
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.feature_rows import open_rows
+from pipelines.datasets.opening import open_dataset
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_features, write_sound
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.datasets import Dataset, Item, Segment, frame_range, frame_targets
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.frame_targets import frame_range, frame_targets
+from pipelines.datasets.item import Item, Segment
 from pipelines.errors import ConfigurationError, InputError
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.datasets import Dataset, open_dataset
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.gtzan import GENRES
+from pipelines.datasets.opening import open_dataset
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_features, write_sound
 
@@ -86,7 +87,7 @@ def test_wrong_roots_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(UsageError, match=r"there is no dataset 'gtzam'; did you mean 'gtzan'"):
         open_dataset("gtzam", tmp_path)
     for wrong, message in (
-        ({"validation": "many"}, "--validation must be a number, not 'many'"),
+        ({"validation": "many"}, "--validation must be a finite number, not 'many'"),
         ({"validation": float("nan")}, "--validation must be a finite number"),
         ({"split_seed": 1.5}, "--split-seed must be a whole number, not 1.5"),
         ({"split_seed": True}, "--split-seed must be a whole number, not True"),

@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets import Dataset, frame_targets, open_dataset, open_rows
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.feature_rows import open_rows
+from pipelines.datasets.frame_targets import frame_targets
+from pipelines.datasets.opening import open_dataset
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import prototype_features, write_features, write_thumos_lstr, write_thumos_oadtr
 
@@ -160,7 +163,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path: Path, own_cache: Path) -> None:
     write_thumos_oadtr(tmp_path, {"rgb": 4000})
     program = (
-        "import resource, sys; from pathlib import Path; from pipelines.datasets import open_dataset\n"
+        "import resource, sys; from pathlib import Path; from pipelines.datasets.opening import open_dataset\n"
         "from pipelines.errors import InputError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "try: open_dataset('thumos14', Path(sys.argv[1]))\n"

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets import frame_targets, open_dataset, open_rows
+from pipelines.datasets.feature_rows import open_rows
+from pipelines.datasets.frame_targets import frame_targets
+from pipelines.datasets.opening import open_dataset
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_features
 

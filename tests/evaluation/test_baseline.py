@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from pipelines.datasets import open_dataset
+from pipelines.datasets.opening import open_dataset
 from pipelines.errors import InputError, UsageError
 from pipelines.evaluation.scores.baseline import PENALTY, fit_rows, majority_vote_baseline
 from tests.evaluation.evaluation_problems import LABELS, WIDTH, write_clips

@@ -11,7 +11,8 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score
 
-from pipelines.datasets import Dataset, Item
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.model_evaluation import check_class_names, evaluate_model, measure_cost
 from pipelines.evaluation.scores.detection import DetectionOptions

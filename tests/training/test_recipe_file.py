@@ -13,7 +13,6 @@ from pipelines.training.recipe_file import (
     build_recipe,
     parse_recipe,
     parse_settings,
-    parse_table,
     recipe_text,
     shipped_recipes,
 )
@@ -98,7 +97,7 @@ def test_unknown_recipe_names_what_there_is() -> None:
 
 def test_settings_are_toml_or_text() -> None:
     flags = parse_settings(["training.epochs=4", "model.encoding=cyclic", "training.standardize=true"])
-    recipe = build_recipe(None, {**flags, **parse_table("data.options", ["split=random", "seconds=30.0"], "--data")})
+    recipe = build_recipe(None, {**flags, "data.options.split": "random", "data.options.seconds": 30.0})
     assert recipe.training.epochs == 4
     assert recipe.training.standardize is True
     assert recipe.model.changes["encoding"] == "cyclic"

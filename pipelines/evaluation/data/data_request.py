@@ -11,7 +11,6 @@ from pipelines.datasets.dataset import ALL, SPLITS
 from pipelines.errors import UsageError
 from pipelines.features.stream_factory import parse_options
 from pipelines.training.recipe import FeatureOptions
-from pipelines.training.recipe_file import parse_table
 
 
 @dataclass(frozen=True)
@@ -41,18 +40,17 @@ def parse_request(
     root: Path | None,
     part: str | None,
     options: Mapping[str, Any],
-    more_options: Sequence[str],
     features: Mapping[str, Any],
     feature_options: Sequence[str],
     weights: Sequence[str],
 ) -> DataRequest:
     """A request from what stands on a command line; values that are None are not given.
 
-    more_options and feature_options: "KEY=VALUE"; weights: "NAME=FILE". `split` may name the part instead of the way
-    in which the dataset is divided: no dataset has a division of that name.
+    feature_options: "KEY=VALUE"; weights: "NAME=FILE". `split` may name the part instead of the way in which the
+    dataset is divided: no dataset has a division of that name.
     """
-    given = {key: value for key, value in options.items() if value is not None}
-    given |= {key.removeprefix("data."): value for key, value in parse_table("data", more_options, "--data").items()}
+    given = dict(options)
+    features = {**features, "directory": given.pop("feature_dir", None), "hop": given.pop("hop", None)}
     if given.get("split") in (*SPLITS, ALL):
         named = given.pop("split")
         if part not in (None, named):

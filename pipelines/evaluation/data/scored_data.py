@@ -15,13 +15,12 @@ from pipelines.checkpoints.checkpoint import Checkpoint
 from pipelines.datasets.dataset import ALL, Dataset
 from pipelines.datasets.item import Item
 from pipelines.datasets.opening import dataset_options
+from pipelines.datasets.options import dividing_options
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.data.contenders import training_record
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.evaluation.data.training_overlap import (
-    DIVIDING,
     applicable_options,
-    dividing_options,
     is_same_folder,
     recorded_options,
 )
@@ -145,7 +144,7 @@ def _completed(request: DataRequest, record: Mapping[str, Any], same: bool | Non
     if request.dataset == "folder":
         recorded = applicable_options(recorded, request.root, same)
     if dividing_options(request.options):
-        recorded = {key: value for key, value in recorded.items() if key not in DIVIDING}
+        recorded = {key: value for key, value in recorded.items() if key not in dividing_options(recorded)}
     features = request.features
     trained_on = record.get("features", {})
     if features.directory is not None and features.hop is None and recorded:

@@ -12,29 +12,10 @@ from typing import Any
 
 from pipelines.datasets.dataset import ALL
 from pipelines.datasets.folder import TABLES
+from pipelines.datasets.options import dividing_options
 from pipelines.errors import CotransError
 from pipelines.evaluation.data.contenders import training_record
 from pipelines.training.artifacts import RunFolder
-
-# Options of a dataset that decide which items are trained on.
-DIVIDING = (
-    "split",
-    "validation",
-    "test",
-    "split_seed",
-    "fold",
-    "test_fold",
-    "group",
-    "seconds",
-    "passes",
-    "pitch",
-    "one_voice",
-)
-
-
-def dividing_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a dataset's options that decide which items are trained on."""
-    return {key: value for key, value in options.items() if key in DIVIDING}
 
 
 def recorded_options(record: Mapping[str, Any], dataset: str) -> dict[str, Any]:
