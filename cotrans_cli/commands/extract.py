@@ -43,7 +43,7 @@ def extract(
         typer.Option(
             "--features",
             "-f",
-            help="vggish, musicnn, logmel, resnet50, mobilenet_v2, resnet50-flow, onnx:FILE; several joined by +.",
+            help="vggish, musicnn, logmel, yamnet, resnet50, mobilenet_v2, resnet50-flow, onnx:FILE, tflite:FILE; joined by +.",
         ),
     ] = "musicnn",
     hop: Annotated[

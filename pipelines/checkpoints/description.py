@@ -16,6 +16,7 @@ from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source
 from pipelines.errors import CheckpointError, CotransError, InputError, UsageError
 from pipelines.model import snapshot
 
+STRONGEST = 5  # classes of a network that are named, by their highest value in a recording
 _MODEL_SUFFIXES = (".pth", ".pt", ".ckpt", ".bin", ".tar", ".safetensors")
 
 
@@ -133,6 +134,7 @@ def _state(path: Path) -> Description:
 
 
 def _features(path: Path) -> Description:
+    from pipelines.features.audio.yamnet import column_names
     from pipelines.features.files.feature_files import read_features
 
     features = read_features(path)
@@ -148,6 +150,11 @@ def _features(path: Path) -> Description:
         "spec": None if spec is None else spec.to_dict(),
         "source": None if features.manifest is None else asdict(features.manifest.source),
     }
+    names = () if spec is None else column_names(spec)
+    if names and rows:
+        peaks = features.rows.max(axis=0).tolist()  # most sounds are shorter than their recording
+        strongest = sorted(zip(names, peaks, strict=True), key=lambda pair: -pair[1])[:STRONGEST]
+        details["strongest"] = {name: round(peak, 4) for name, peak in strongest}
     return Description(path, "features", summary, details)
 
 

@@ -14,7 +14,13 @@ from pipelines.features.audio import AUDIO_EXTRACTORS, audio_options, build_audi
 from pipelines.features.extractor import AudioExtractor, VideoExtractor
 from pipelines.features.joint import FeatureStream
 from pipelines.features.media import probe
-from pipelines.features.onnx import build_onnx_extractor, is_onnx, onnx_options
+from pipelines.features.networks.files import (
+    NETWORK_FILES,
+    build_network_extractor,
+    is_network_file,
+    is_whole,
+    network_options,
+)
 from pipelines.features.spec import Align, FeatureSpec, Option
 from pipelines.features.spec_difference import spec_difference
 from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
@@ -65,7 +71,7 @@ class StreamOptions:
     def names(self) -> list[str]:
         names: list[str] = []
         for name in map(str.strip, self.features.split("+")):
-            if names and is_onnx(names[-1]) and not names[-1].endswith(".onnx"):
+            if names and is_network_file(names[-1]) and not is_whole(names[-1]):
                 names[-1] += f"+{name}"  # the plus was part of a file name
             else:
                 names.append(name)
@@ -168,8 +174,8 @@ class StreamFactory:
 
     def _build(self, name: str, hop: float) -> AudioExtractor | VideoExtractor:
         options = self._options_of[name]
-        if is_onnx(name):
-            return build_onnx_extractor(name, hop, options, self.options.align)
+        if is_network_file(name):
+            return build_network_extractor(name, hop, options, self.options.align)
         weights = None if self.options.random_weights else self._weights_of(name)
         if name in AUDIO_EXTRACTORS:
             random = self.options.random_weights and needs_weights(name)
@@ -234,7 +240,7 @@ def _known_weights(spec: FeatureSpec, store: WeightStore, given: tuple[str, ...]
         entry = store.by_checksum(part.weights) if part.weights else None
         if entry is not None and not entry.shipped:
             yield f"{part.name}={entry.name}"
-        elif entry is None and part.weights and not is_onnx(part.name):
+        elif entry is None and part.weights and not is_network_file(part.name):
             raise MissingDependencyError(
                 f"the weights of {part.name} with checksum {part.weights[:8]} are not in `cotrans weights list`: "
                 f"give the file with --weights {part.name}=FILE"
@@ -243,11 +249,13 @@ def _known_weights(spec: FeatureSpec, store: WeightStore, given: tuple[str, ...]
 
 def known_options(name: str) -> dict[str, Option]:
     """The options of an extractor and their defaults."""
-    if is_onnx(name):
-        return onnx_options(name)
+    if is_network_file(name):
+        return network_options(name)
     if name not in EXTRACTORS:
         hint = did_you_mean(name, EXTRACTORS)
-        raise UsageError(f"there is no extractor '{name}'{hint} (extractors: {', '.join(EXTRACTORS)}, onnx:FILE)")
+        raise UsageError(
+            f"there is no extractor '{name}'{hint} (extractors: {', '.join((*EXTRACTORS, *NETWORK_FILES))})"
+        )
     return audio_options(name) if name in AUDIO_EXTRACTORS else video_options(name)
 
 

@@ -28,6 +28,14 @@ APART: dict[str, Apart] = {
         "weights that have to be downloaded", 6, "cotrans weights get tsn-resnet50-activitynet"
     ),
     "cotrans weights get mobilenet_v2-imagenet": Apart("a download"),
+    "cotrans weights get yamnet": Apart("a download"),
+    "cotrans extract dog.ogg --features yamnet --output classes --out sounds/": Apart(
+        "a network that has to be downloaded", 6, "cotrans weights get yamnet"
+    ),
+    "cotrans info sounds/dog.npy": Apart("features of a network that has to be downloaded"),
+    "cotrans train --dataset folder --root clips/ --features yamnet --window 20 --learning-rate 1e-3 --out runs/sounds": (
+        Apart("a network that has to be downloaded", 6, "cotrans weights get yamnet")
+    ),
     "cotrans weights add vggish-audioset FILE": Apart("the real file, which has to be downloaded", 5, "vggish"),
     "cotrans train --dataset gtzan --root GTZAN/ --features vggish --finetune-extractor --validation 0.18": Apart(
         "weights that have to be downloaded", 6, "cotrans weights get vggish-audioset"

@@ -15,6 +15,7 @@ from pipelines.model import ContinualTransformer, ModelConfig
 from tests.datasets.dataset_builders import write_thumos_oadtr
 from tests.docs.pages import ROOT
 from tests.features.made_recordings import write_sound, write_video
+from tests.features.tflite_files import save as save_tflite
 
 OADTR_PARTS = {"rgb": 20, "flow": 16}  # together the 36 inputs of the checkpoints in tests/golden
 ROWS = 8  # of a feature file: two seconds
@@ -55,6 +56,8 @@ def _media(folder: Path) -> None:
     for name in ("love_theme.ogg", "battle-epic.ogg"):
         write_sound(folder / name, seconds=21.0)  # the pages begin at second 20
     write_sound(folder / "pi.wav", seconds=2.0)
+    write_sound(folder / "dog.ogg", seconds=2.0)
+    save_tflite(folder / "network.tflite", [[1, 800]], np.eye(800, 5))
     write_video(folder / "talks/day1/a.mp4", seconds=1.5)
     write_sound(folder / "talks/talk.wav", seconds=1.5)
     write_video(folder / "videos/one.mp4", seconds=1.0)

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
 from pipelines.features.joint import FeatureStream
-from pipelines.features.onnx import build_onnx_extractor, onnx_options
+from pipelines.features.networks.files import build_network_extractor, network_options
 from tests.features.made_media import brightness
 
 onnx = pytest.importorskip("onnx")
@@ -47,13 +47,13 @@ def test_pictures_in_either_order_of_channels(tmp_path: Path) -> None:
     last = mean_picture(tmp_path / "last.onnx", [1, 24, 24, 3], [1, 2])
     image = np.full((50, 90, 3), (10, 100, 250), np.uint8)
     for name in (first, last):
-        extractor: Any = build_onnx_extractor(name, 0.25, {"scale": "raw"})
+        extractor: Any = build_network_extractor(name, 0.25, {"scale": "raw"})
         assert (extractor.spec.kind, extractor.spec.width, extractor.frames_per_row) == ("video", 3, 1)
         np.testing.assert_allclose(extractor.push(image[None]), [[10, 100, 250]], atol=1e-3)
-    unit: Any = build_onnx_extractor(first, 0.25)
+    unit: Any = build_network_extractor(first, 0.25)
     expected = (np.array([10, 100, 250]) / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
     np.testing.assert_allclose(unit.push(image[None])[0], expected, atol=1e-5)
-    assert onnx_options(first) == {"scale": "imagenet", "frame": "centre", "output": ""}
+    assert network_options(first) == {"scale": "imagenet", "frame": "centre", "output": ""}
 
 
 @pytest.mark.parametrize("align", ["causal", "centre", "start"])
@@ -61,7 +61,7 @@ def test_windows_are_cut_as_the_clock_says(align: Any, tmp_path: Path) -> None:
     name, matrix = projection(tmp_path / "a.onnx", [1, 800], 800)
     wave = np.random.default_rng(1).normal(size=8100).astype(np.float32)
     options = {"rate": 8000}
-    whole: Any = build_onnx_extractor(name, 0.25, options, align)
+    whole: Any = build_network_extractor(name, 0.25, options, align)
     assert (whole.spec.kind, whole.spec.width, whole.spec.window, whole.sample_rate) == ("audio", 5, 0.1, 8000)
     rows = np.concatenate([whole.push(wave), whole.flush()])
     assert len(rows) == 4  # 8100 samples are four hops of 2000 and a bit
@@ -78,7 +78,7 @@ def test_windows_are_cut_as_the_clock_says(align: Any, tmp_path: Path) -> None:
 def test_windows_longer_than_the_hop_and_free_lengths(tmp_path: Path) -> None:
     node = onnx.helper.make_node("ReduceMax", ["x", "axes"], ["y"], keepdims=1)
     name = save(tmp_path / "a.onnx", [1, 1, "samples"], [node], {"axes": np.array([2], np.int64)})
-    extractor: Any = build_onnx_extractor(name, 0.25, {"rate": "8000", "window": "0.5"})
+    extractor: Any = build_network_extractor(name, 0.25, {"rate": "8000", "window": "0.5"})
     assert extractor.spec.window == 0.5
     ramp = np.arange(8000, dtype=np.float32)
     rows = np.concatenate([extractor.push(ramp), extractor.flush()])
@@ -86,8 +86,8 @@ def test_windows_longer_than_the_hop_and_free_lengths(tmp_path: Path) -> None:
 
 
 def test_onnx_joins_other_extractors(tmp_path: Path) -> None:
-    picture = build_onnx_extractor(mean_picture(tmp_path / "v.onnx", [1, 3, 8, 8], [2, 3]), 0.25, {"scale": "raw"})
-    sound = build_onnx_extractor(projection(tmp_path / "a.onnx", [800], 800)[0], 0.25, {"rate": 8000})
+    picture = build_network_extractor(mean_picture(tmp_path / "v.onnx", [1, 3, 8, 8], [2, 3]), 0.25, {"scale": "raw"})
+    sound = build_network_extractor(projection(tmp_path / "a.onnx", [800], 800)[0], 0.25, {"rate": 8000})
     stream = FeatureStream([picture, sound], 0.25)
     rows = [stream.push_audio(np.zeros(16_000, np.float32), 16_000)]
     rows += [stream.push_frame(brightness(0.5, 20, 20), index / 25, 0.04) for index in range(25)]
@@ -100,14 +100,14 @@ def test_what_does_not_fit_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     odd = mean_picture(tmp_path / "odd.onnx", [1, 5, 8, 8], [2, 3])
     for name, options, error, text in (
         (f"onnx:{tmp_path}/bad.onnx", {}, CheckpointError, "not an ONNX network"),
-        (f"onnx:{tmp_path}/none.onnx", {}, InputError, "no such ONNX file"),
+        (f"onnx:{tmp_path}/none.onnx", {}, InputError, "no such onnx file"),
         (odd, {}, CheckpointError, "neither a picture"),
         (good, {"output": "z"}, UsageError, "no output 'z': choose from y"),
         (good, {"scale": "log"}, UsageError, "'log' is not one of"),
         (good, {"rate": 8000}, UsageError, "has no option 'rate'"),
     ):
         with pytest.raises(error, match=text) as caught:
-            build_onnx_extractor(name, 0.25, options)  # type: ignore[arg-type]
+            build_network_extractor(name, 0.25, options)  # type: ignore[arg-type]
         assert "\n" not in str(caught.value)
     original = builtins.__import__
 
@@ -118,4 +118,4 @@ def test_what_does_not_fit_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingDependencyError, match="pip install 'cotrans"):
-        build_onnx_extractor(good, 0.25)
+        build_network_extractor(good, 0.25)

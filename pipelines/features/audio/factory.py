@@ -12,6 +12,7 @@ from pipelines.errors import UsageError
 from pipelines.features.audio.logmel import build_logmel
 from pipelines.features.audio.musicnn.extractor import build_musicnn
 from pipelines.features.audio.vggish import build_vggish
+from pipelines.features.audio.yamnet import build_yamnet
 from pipelines.features.extractor import AudioExtractor
 from pipelines.features.spec import Align, Option
 
@@ -19,6 +20,7 @@ BUILDERS: Mapping[str, Callable[..., AudioExtractor]] = {
     "vggish": build_vggish,
     "musicnn": build_musicnn,
     "logmel": build_logmel,
+    "yamnet": build_yamnet,
 }
 AUDIO_EXTRACTORS = tuple(BUILDERS)
 # Parameters of the builders that are not options of the extractor.

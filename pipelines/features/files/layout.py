@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pipelines.errors import UsageError
+from pipelines.features.networks.files import is_network_file, network_path
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
 
 Layout = Literal["npy", "lstr", "oadtr", "video_features"]
@@ -90,8 +91,8 @@ def _row_files(spec: FeatureSpec, paths: list[Path]) -> tuple[RowFile, ...]:
 
 def _network(part: ExtractorSpec) -> str:
     """The network's name as it can stand in a file name."""
-    if part.name.startswith("onnx:"):
-        return Path(part.name.removeprefix("onnx:")).stem
+    if is_network_file(part.name):
+        return network_path(part.name).stem
     return part.name.removesuffix("-flow")
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from pipelines.errors import CheckpointError
 
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"  # torch.save and .npz; torch.save before version 1.6
+_TFLITE = b"TFL3"  # after four bytes of a flatbuffer
 
 
 def check_weight_file(path: Path) -> None:
-    """Refuse what is empty, cut off, or neither PyTorch's nor safetensors nor .npz."""
+    """Refuse what is empty, cut off, or neither PyTorch's nor safetensors, .npz or .tflite."""
     size = path.stat().st_size
     if not size:
         raise CheckpointError(f"{path} is empty: copy or download it again")
@@ -23,5 +24,5 @@ def check_weight_file(path: Path) -> None:
     elif start[8:9] == b"{":  # safetensors: the length of the header, then the header
         if 8 + int.from_bytes(start[:8], "little") > size:
             raise CheckpointError(f"{path} is cut off: copy or download it again")
-    elif not start.startswith(_PICKLE):
-        raise CheckpointError(f"{path} holds no weights: give a .pth, .pt, .safetensors or .npz file")
+    elif not start.startswith(_PICKLE) and start[4:8] != _TFLITE:
+        raise CheckpointError(f"{path} holds no weights: give a .pth, .pt, .safetensors, .npz or .tflite file")

@@ -1,0 +1,1 @@
+"""Networks in files of other formats: `onnx:FILE` and `tflite:FILE`."""
