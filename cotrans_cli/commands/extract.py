@@ -43,7 +43,8 @@ def extract(
         typer.Option(
             "--features",
             "-f",
-            help="vggish, musicnn, logmel, yamnet, resnet50, mobilenet_v2, resnet50-flow, onnx:FILE, tflite:FILE; joined by +.",
+            help="musicnn, logmel, vggish, yamnet, resnet50, mobilenet_v2, resnet50-flow, onnx:FILE, tflite:FILE; "
+            "several joined by +.",
         ),
     ] = "musicnn",
     hop: Annotated[

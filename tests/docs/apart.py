@@ -33,7 +33,7 @@ APART: dict[str, Apart] = {
         "a network that has to be downloaded", 6, "cotrans weights get yamnet"
     ),
     "cotrans info sounds/dog.npy": Apart("features of a network that has to be downloaded"),
-    "cotrans train --dataset folder --root clips/ --features yamnet --window 20 --learning-rate 1e-3 --out runs/sounds": (
+    "cotrans train --dataset folder --root clips/ --features yamnet --window 20 --learning-rate 1e-3": (
         Apart("a network that has to be downloaded", 6, "cotrans weights get yamnet")
     ),
     "cotrans weights add vggish-audioset FILE": Apart("the real file, which has to be downloaded", 5, "vggish"),
