@@ -1,19 +1,21 @@
-"""`cotrans data`: looking at datasets."""
+"""`cotrans data`: fetching datasets and looking at them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cotrans_cli import dataset_options as options
 from cotrans_cli.console import note, print_json, print_line, result_console, status_console
+from cotrans_cli.download_progress import download_progress
 
 if TYPE_CHECKING:
     from pipelines.datasets.dataset import Dataset
     from pipelines.datasets.report import DatasetReport
 
-app = typer.Typer(no_args_is_help=True, help="Look at datasets.")
+app = typer.Typer(no_args_is_help=True, help="Fetch datasets and look at them.")
 
 EXAMPLES = """
 Examples:
@@ -24,11 +26,20 @@ Examples:
 
   cotrans data inspect --dataset folder --root my-sounds/ --validation 0.2 --json
 """
+GET_EXAMPLES = """
+Examples:
+
+  cotrans data get      what there is
+
+  cotrans data get gtzan --root GTZAN/
+
+  cotrans data get digits --root digits/
+"""
 
 
 @app.callback()
 def data() -> None:
-    """Look at datasets."""
+    """Fetch datasets and look at them."""
 
 
 @app.command("inspect", epilog=EXAMPLES)
@@ -52,6 +63,38 @@ def inspect(
         print_json(report.to_dict())
     else:
         _show(report)
+
+
+@app.command("get", epilog=GET_EXAMPLES)
+def get(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which one; without a name, what there is.")
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option("--root", help="The folder to make (default: a folder of its name in COTRANS_DATA).")
+    ] = None,
+    accept_changed: Annotated[
+        bool, typer.Option("--accept-changed", help="Take a version that is not the one fetched here first.")
+    ] = False,
+) -> None:
+    """Fetch a dataset from its public home (resumable, checked) and unpack it."""
+    from pipelines.datasets.homes import default_root, find_home, get_dataset, known_homes
+
+    if name is None:
+        for home in known_homes().values():
+            print_line(f"{home.name:22}{home.about_size / 1e6:>8,.1f} MB  {home.licence}")
+            print_line(f"  {home.title}")
+        return
+    home = find_home(name)
+    folder = default_root(home, root)
+    note(f"{home.title}; licence: {home.licence}; about {home.about_size / 1e6:,.1f} MB from {home.url}")
+    with download_progress(home.name) as on_progress:
+        fetched = get_dataset(home, folder, on_progress, accept_changed=accept_changed)
+    if not fetched.new:
+        note(f"{fetched.root} holds it already")
+    elif fetched.first_use:
+        note(f"its home publishes no checksum; this one is kept for the next time: {fetched.sha256}")
+    print_line(f"{fetched.files:,} files in {fetched.root}: use --dataset {home.dataset} --root {fetched.root}")
 
 
 def _described(dataset: Dataset, decode: bool) -> DatasetReport:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotrans_cli.console import note, print_json, print_line, status_console
+from cotrans_cli.console import print_json, print_line
+from cotrans_cli.download_progress import download_progress
 
 if TYPE_CHECKING:
-    from pipelines.features.weights.download import Progress
     from pipelines.features.weights.store import WeightStatus
 
 app = typer.Typer(no_args_is_help=True, help="Weights of feature extractors: list, get, add, path.")
@@ -89,7 +87,7 @@ def get(name: Name) -> None:
     path = store.find(name)
     if path is None:
         store.known(name)  # a wrong name is told before anything is said to be fetched
-        with _progress(name) as on_progress:
+        with download_progress(name) as on_progress:
             path = store.get(name, on_progress)
     print_line(str(path))
 
@@ -126,26 +124,3 @@ def _as_json(status: WeightStatus) -> dict[str, Any]:
         "extractor": entry.extractor if entry else None,
         "default": entry.default if entry else False,
     }
-
-
-@contextmanager
-def _progress(name: str) -> Iterator[Progress | None]:
-    """A progress bar on a terminal; one plain line elsewhere."""
-    console = status_console()
-    if not console.is_terminal:
-        note(f"fetching {name}")
-        yield None
-        return
-    from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        "{task.description}",
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

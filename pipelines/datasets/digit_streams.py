@@ -27,7 +27,7 @@ from pipelines.wording import listed
 
 OBTAIN = (
     "It should contain recordings named DIGIT_SPEAKER_TAKE.wav or .flac, such as 7_jackson_12.wav: they are in the "
-    "folder 'recordings' of the free spoken digit dataset"
+    "folder 'recordings' of the free spoken digit dataset (`cotrans data get digits --root DIR` fetches it)"
 )
 NAME = re.compile(r"(\d)_([^_]+)_(\d+)")
 CLASS_NAMES = ("background", *map(str, range(10)))

@@ -2,6 +2,7 @@
 
 - Clips: `clips/LABEL/*.wav|mp4|…` (or `LABEL/…` right in the root), or `train/LABEL/…`, `validation/LABEL/…`,
   `test/LABEL/…`. The label is the name of the folder. `.npy` feature files may stand in place of media.
+- ESC-50 as it is published: `audio/*.wav` and `meta/esc50.csv`.
 - Events: recordings or `.npy` feature files, and a table `file,start,end,label` (see `annotation_csv`).
 """
 
@@ -12,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.esc50 import is_esc50, open_esc50
 from pipelines.datasets.feature_files import attach_features, common_spec, is_feature_file
 from pipelines.datasets.folder_events import open_events
 from pipelines.datasets.item import Item
@@ -22,7 +24,7 @@ from pipelines.wording import listed
 
 OBTAIN = (
     "It should contain clips/LABEL/*.wav (or .mp4 and the like) for classification, or recordings or .npy features "
-    "and a table labels.csv with the columns file,start,end,label for detection"
+    "and a table labels.csv with the columns file,start,end,label for detection (`cotrans data get` lists public sets)"
 )
 TABLES = ("labels.csv", "annotations.csv")
 SPLIT_FOLDERS = {
@@ -72,7 +74,7 @@ def open(
             "leave it out"
         )
     else:
-        dataset = _open_clips(root, classes, rule)
+        dataset = open_esc50(root, classes, rule) if is_esc50(root) else _open_clips(root, classes, rule)
         if hop is not None and feature_dir is None and not any(item.features for item in dataset.items):
             raise UsageError(
                 f"--hop is for recordings with a table of events, or for feature files; {root} has clips alone: name "

@@ -22,7 +22,7 @@ SHORTEST = 1.0  # seconds: one feature window
 SPLITS = ("random", "fault-filtered")
 OBTAIN = (
     "It should contain genres/GENRE/GENRE.00000.wav (or genres_original/…; .wav, .au, .ogg, .flac or .mp3), ten "
-    "genres with a hundred clips each: search for 'GTZAN genre collection' and unpack the archive there"
+    "genres with a hundred clips each: `cotrans data get gtzan --root DIR` fetches them"
 )
 
 

@@ -22,7 +22,8 @@ from pipelines.wording import listed
 OBTAIN = (
     "It should contain annotations (thumos_val_anno.pickle and thumos_test_anno.pickle or anno_thumos.zip of "
     "OadTR, or LSTR's target_perframe/VIDEO.npy) and features (OadTR's pickles, or rgb_…/VIDEO.npy and "
-    "flow_…/VIDEO.npy): the OadTR and LSTR projects say where to get both"
+    "flow_…/VIDEO.npy): the OadTR and LSTR projects say where to get both, and `cotrans data get "
+    "thumos14-annotations --root DIR` fetches the annotations"
 )
 BACKGROUND, AMBIGUOUS = 0, 21
 SUBSETS = {"train": "val", "test": "test"}  # THUMOS14 trains on its validation videos

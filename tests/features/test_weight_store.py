@@ -10,8 +10,6 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,80 +18,23 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from pipelines import download as download_module
+from pipelines.download import Download, download
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, MissingDependencyError, UsageError
-from pipelines.features.weights import download as download_module
-from pipelines.features.weights.download import Download, download
 from pipelines.features.weights.registry import SHIPPED, WeightEntry, known_weights, read_registry
 from pipelines.features.weights.store import WeightStore
 from pipelines.files import file_sha256
 from pipelines.settings import cache_dir
+from tests.file_server import Server, file_server
 
 CONTENT = np.random.default_rng(5).bytes(3_000_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
-@dataclass
-class Behaviour:
-    """What the server does; the tests change it while it runs."""
-
-    content: bytes = CONTENT
-    ranges: bool = True  # honour Range
-    cut_after: int | None = None  # close the connection after this many bytes of a body
-    cuts: int = 0  # how many answers are cut
-    announce: bool = True  # send Content-Length
-    status: int = 200
-    requests: list[str | None] = field(default_factory=list)  # the Range header of every request
-
-
-@dataclass
-class Server:
-    url: str
-    behaviour: Behaviour
-
-
 @pytest.fixture
 def server() -> Iterator[Server]:
-    behaviour = Behaviour()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            asked = self.headers.get("Range")
-            behaviour.requests.append(asked)
-            if behaviour.status != 200:
-                self.send_error(behaviour.status)
-                return
-            start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and behaviour.ranges else 0
-            if start >= len(behaviour.content):
-                self.send_response(416)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
-            body = behaviour.content[start:]
-            self.send_response(206 if start else 200)
-            if start:
-                total = len(behaviour.content)
-                self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
-            if behaviour.announce:
-                self.send_header("Content-Length", str(len(body)))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            if behaviour.cut_after is not None and behaviour.cuts > 0:
-                behaviour.cuts -= 1
-                body = body[: behaviour.cut_after]
-            self.wfile.write(body)
-            self.close_connection = True
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        yield Server(f"http://127.0.0.1:{running.server_port}/weights.pth", behaviour)
-        running.shutdown()
-        thread.join()
+    with file_server(CONTENT, "weights.pth") as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)
@@ -139,8 +80,8 @@ def test_a_killed_download_goes_on_in_the_next_run(server: Server, tmp_path: Pat
     script = f"""
 import os, signal
 from pathlib import Path
-from pipelines.features.weights.download import Download, download
-import pipelines.features.weights.download as module
+from pipelines.download import Download, download
+import pipelines.download as module
 module.CHUNK = 100_000
 def die(done, total):
     if done >= 1_000_000:
@@ -225,7 +166,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(server: Server, tmp_path: Pa
 import resource, signal
 from pathlib import Path
 from pipelines.errors import InputError
-from pipelines.features.weights.download import Download, download
+from pipelines.download import Download, download
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
 try:
@@ -395,3 +336,11 @@ def test_the_cache_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache_dir() == tmp_path / "elsewhere"
     monkeypatch.delenv("COTRANS_CACHE")
     assert cache_dir().name == "cotrans"
+
+
+def test_a_server_that_sends_more_than_the_registry_says_is_stopped(server: Server, tmp_path: Path) -> None:
+    server.behaviour.announce = False
+    store = WeightStore({"noise": entry(server, size=1_000)}, tmp_path)
+    with pytest.raises(MissingDependencyError, match="more than 1,000 bytes"):
+        store.get("noise")
+    assert only_files(tmp_path) == []

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.download import Download, Progress, download, write_error
 from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
-from pipelines.features.weights.download import Download, Progress, download, write_error
 from pipelines.features.weights.file_check import check_weight_file
 from pipelines.features.weights.registry import SHIPPED, WeightEntry, known_weights
 from pipelines.files import atomic_write, file_sha256

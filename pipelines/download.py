@@ -24,6 +24,10 @@ ATTEMPTS = 4  # lost connections in a row, without a single new byte, before we 
 Progress = Callable[[int, int | None], None]  # bytes done, bytes in total where known
 
 
+class UnexpectedFileError(MissingDependencyError):
+    """What the address gave is not the file that was asked for."""
+
+
 @dataclass(frozen=True)
 class Download:
     """What to fetch and what it must be."""
@@ -32,11 +36,18 @@ class Download:
     target: Path
     sha256: str | None = None  # all or the first digits, lower case
     size: int | None = None  # bytes, exactly
+    most: int | None = None  # bytes that are taken at the most, where the exact size is not known
+    otherwise: str = "set COTRANS_CACHE to another folder"  # what to do where the target cannot be written
+
+    @property
+    def bound(self) -> int | None:
+        """Bytes after which a server has sent something else."""
+        return self.size if self.size is not None else self.most
 
 
-def write_error(target: Path, error: OSError) -> InputError:
-    """One line for a file that cannot be kept in the cache."""
-    return InputError(unwritable(target, error, "set COTRANS_CACHE to another folder"))
+def write_error(target: Path, error: OSError, otherwise: str = Download.otherwise) -> InputError:
+    """One line for a file that cannot be kept where it belongs."""
+    return InputError(unwritable(target, error, otherwise))
 
 
 def download(request: Download, on_progress: Progress | None = None) -> Path:
@@ -57,7 +68,7 @@ def download(request: Download, on_progress: Progress | None = None) -> Path:
     except OSError as error:
         if error.errno in FULL_DISK:
             part.unlink(missing_ok=True)  # a full disk hurts everybody; what was fetched can be fetched again
-        raise write_error(target, error) from error
+        raise write_error(target, error, request.otherwise) from error
     return target
 
 
@@ -72,7 +83,7 @@ def _fetch_checked(request: Download, part: Path, on_progress: Progress | None) 
         problem = _mismatch(part, request)
     if problem:
         part.unlink(missing_ok=True)
-        raise MissingDependencyError(f"{request.url} is not the file that was expected: {problem}")
+        raise UnexpectedFileError(f"{request.url} is not the file that was expected: {problem}")
     with part.open("rb+") as file:
         os.fsync(file.fileno())
 
@@ -120,6 +131,7 @@ def _fetch_once(request: Download, part: Path, offset: int, on_progress: Progres
         length = response.headers.get("Content-Length")
         total = offset + int(length) if length and length.isdigit() else None
         expected = total if total is not None else request.size
+        _check_bound(request, part, expected or 0, announced=True)
         part.parent.mkdir(parents=True, exist_ok=True)
         if expected is not None and shutil.disk_usage(part.parent).free < expected - offset:
             raise OSError(errno.ENOSPC, "not enough room")
@@ -127,12 +139,21 @@ def _fetch_once(request: Download, part: Path, offset: int, on_progress: Progres
         with part.open("rb+" if offset else "wb") as file:
             file.seek(offset)
             while block := _read(response):
-                file.write(block)
                 done += len(block)
+                _check_bound(request, part, done)
+                file.write(block)
                 if on_progress:
                     on_progress(done, expected)
             file.truncate()
     return expected is None or done >= expected
+
+
+def _check_bound(request: Download, part: Path, size: int, *, announced: bool = False) -> None:
+    """Refuse what is longer than it can be, before the disk is full of it."""
+    if request.bound is not None and size > request.bound:
+        part.unlink(missing_ok=True)
+        much = f"{size} bytes instead of {request.bound}" if announced else f"more than {request.bound:,} bytes"
+        raise UnexpectedFileError(f"{request.url} is not the file that was expected: it has {much}")
 
 
 def _read(response: http.client.HTTPResponse) -> bytes:
