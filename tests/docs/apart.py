@@ -36,6 +36,7 @@ APART: dict[str, Apart] = {
     "cotrans train --dataset folder --root clips/ --features yamnet --window 20 --learning-rate 1e-3": (
         Apart("a network that has to be downloaded", 6, "cotrans weights get yamnet")
     ),
+    "cotrans data get gtzan --root GTZAN/": Apart("a download; tests/datasets/test_homes.py does it from this machine"),
     "cotrans weights add vggish-audioset FILE": Apart("the real file, which has to be downloaded", 5, "vggish"),
     "cotrans train --dataset gtzan --root GTZAN/ --features vggish --finetune-extractor --validation 0.18": Apart(
         "weights that have to be downloaded", 6, "cotrans weights get vggish-audioset"

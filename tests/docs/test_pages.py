@@ -16,7 +16,7 @@ from tests.docs.pages import PAGES, ROOT, inline_code, links, page_name
 # The commands whose options a page explains. Pages that are not here may name options of any command.
 SUBJECTS = {
     "docs/convert.md": {"convert", "train"},
-    "docs/datasets.md": {"data inspect", "train", "evaluate"},
+    "docs/datasets.md": {"data inspect", "data get", "train", "evaluate"},
     "docs/evaluate.md": {"evaluate", "train", "stream"},
     "docs/extract.md": {"extract", "weights list", "weights get", "weights add", "weights path"},
     "docs/flops.md": {"flops"},
