@@ -10,6 +10,7 @@ from cotrans_cli.console import note, print_line, status_console
 
 if TYPE_CHECKING:
     from pipelines.training.events import EpochDone, Event
+    from pipelines.training.per_frame import PerFrameScores
     from pipelines.training.run import RunResult
     from pipelines.training.seeds import SeedsResult
 
@@ -25,13 +26,15 @@ class TrainingProgress:
         self._extraction: Any = None
 
     def __call__(self, event: Event) -> None:
-        from pipelines.training.events import EpochDone, Remark, StepDone
+        from pipelines.training.events import BaselineDone, EpochDone, Remark, StepDone
 
         if isinstance(event, StepDone):
             if self._bar is not None:
                 self._move(event.epochs, event.epoch - 1 + event.step / event.steps, event.epoch, event.loss)
         elif isinstance(event, EpochDone):
             self._line(epoch_line(event))
+        elif isinstance(event, BaselineDone):
+            self._line(f"single rows, no memory: {baseline_text(event.scores)}")
         elif isinstance(event, Remark):
             if event.text.startswith("seed "):
                 self._close_bar()
@@ -113,9 +116,22 @@ def print_result(result: RunResult) -> None:
             if value is not None:
                 print_line(f"{NAMES[name]:16} {100 * value:.2f} %  ({result.validation_recordings} recordings)")
         print_line(f"loss             {result.scores.loss:.4f}")
+    if result.baseline is not None:
+        print_line(f"single rows      {baseline_text(result.baseline)}")
     print_line(f"parameters       {result.parameters:,}")
     print_line(f"time             {result.seconds:.0f} s for {result.steps:,} steps")
     print_line(f"checkpoint       {result.folder / 'best.safetensors'}")
+    if result.below_baseline:
+        from pipelines.training.per_frame import WHAT_TO_TRY
+
+        note(
+            f"worse than a classifier of single rows: the memory is worth nothing yet; try {WHAT_TO_TRY}"
+        )
+
+
+def baseline_text(scores: PerFrameScores) -> str:
+    """Both classifiers in one line."""
+    return f"{NAMES[scores.metric]} linear {100 * scores.linear:.2f} %, network {100 * scores.network:.2f} %"
 
 
 def print_seeds(result: SeedsResult) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pipelines.training.per_frame import PerFrameScores
 from pipelines.training.validation import METRICS, Scores
 
 
@@ -67,7 +68,14 @@ class Remark:
     text: str
 
 
-Event = StepDone | EpochDone | Remark
+@dataclass(frozen=True)
+class BaselineDone:
+    """What single rows are worth, told before the training."""
+
+    scores: PerFrameScores
+
+
+Event = StepDone | EpochDone | BaselineDone | Remark
 Observer = Callable[[Event], None]
 
 

@@ -101,6 +101,7 @@ class TrainingOptions:
     metric: Metric = "auto"
     steps_per_epoch: int = 0  # ends an epoch early; 0: all of it
     validate_every: int = 1  # epochs
+    baseline: bool = True  # fit classifiers of single rows too: what the memory has to beat
     validation_stride: int = 1  # frames between scored ones, where each costs a window of its own
 
 

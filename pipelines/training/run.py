@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,13 +19,14 @@ from pipelines.training.bands import band_layout, is_along_bands
 from pipelines.training.batching import BatchLoader
 from pipelines.training.data import TrainingData, open_data, open_media
 from pipelines.training.distributed import Processes, processes
-from pipelines.training.events import Observer, Remark, nobody
+from pipelines.training.events import BaselineDone, Observer, Remark, nobody
 from pipelines.training.feature_cache import OnItem, feature_spec
 from pipelines.training.finetune_extractor import finetune_extractor
 from pipelines.training.initial_model import check_initial_features, make_model, model_config
 from pipelines.training.loop import Problem, Trainer
 from pipelines.training.losses import score_kind
 from pipelines.training.objective import Objective
+from pipelines.training.per_frame import PerFrameScores, fit_row_classifiers, score_row_classifiers
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_values
 from pipelines.training.sampling import sampling_plan
@@ -49,6 +50,15 @@ class RunResult:
     train_recordings: int
     validation_recordings: int
     seconds: float
+    baseline: PerFrameScores | None = None  # of single rows, on the validation recordings
+
+    @property
+    def below_baseline(self) -> bool:
+        """Whether the model is worse than a classifier without memory."""
+        if self.baseline is None or self.scores is None:
+            return False
+        own = [self.scores.map] if self.baseline.metric == "map" else [self.scores.accuracy, self.scores.accuracy_mean]
+        return max(value for value in own if value is not None) < self.baseline.best
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -56,6 +66,8 @@ class RunResult:
         for name in ("scores", "last_scores"):
             scores = values[name]
             values[name] = None if scores is None else {k: v for k, v in vars(scores).items() if v is not None}
+        values["baseline"] = None if self.baseline is None else asdict(self.baseline)
+        values["below_baseline"] = self.below_baseline
         return {**values, "folder": str(self.folder), "checkpoint": str(RunFolder(self.folder).best)}
 
 
@@ -117,6 +129,7 @@ def train_on(
     elif group.main:
         folder.begin(recipe, describe_environment(seed, group.device, group.size))
     group.wait()
+    baseline = _baseline(data, problem, recipe, observer) if group.main else None
     trainer.run()
     result = RunResult(
         folder=folder.path,
@@ -131,6 +144,7 @@ def train_on(
         train_recordings=len(data.train),
         validation_recordings=len(data.validation),
         seconds=sum(epoch.seconds for epoch in trainer.history),
+        baseline=baseline,
     )
     if group.main:
         folder.write_summary(result.to_dict())
@@ -192,6 +206,14 @@ def make_problem(
     )
     objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation)
     return Problem(loader, plan, objective, validator, metric, described)
+
+
+def _baseline(data: TrainingData, problem: Problem, recipe: Recipe, observer: Observer) -> PerFrameScores | None:
+    if problem.validator is None or not recipe.training.baseline:
+        return None
+    scores = score_row_classifiers(fit_row_classifiers(data.train, problem.objective.loss), problem.validator)
+    observer(BaselineDone(scores))
+    return scores
 
 
 def _shareable(recipe: Recipe) -> dict[str, dict[str, Any]]:

@@ -16,6 +16,7 @@ from pipelines.training.artifacts import RunFolder
 from pipelines.training.distributed import is_main_process, processes
 from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.feature_cache import OnItem
+from pipelines.training.per_frame import PerFrameScores
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
@@ -133,6 +134,9 @@ def read_result(folder: RunFolder) -> RunResult:
     try:
         values = json.loads(folder.summary.read_text(encoding="utf-8"))
         del values["checkpoint"]
+        values.pop("below_baseline", None)
+        if values.get("baseline") is not None:
+            values["baseline"] = PerFrameScores(**values["baseline"])
         for name in ("scores", "last_scores"):
             values[name] = None if values[name] is None else Scores(**values[name])
         return RunResult(**{**values, "folder": folder.path})

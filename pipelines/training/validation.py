@@ -91,7 +91,7 @@ class Validator:
             outputs = self._outputs(model, mine, processes.device)
         model.train(training)
         gathered = [output for part in processes.gather(outputs) for output in part]
-        return self._scores(sorted(gathered, key=lambda output: output.recording))
+        return self.score_outputs(sorted(gathered, key=lambda output: output.recording))
 
     def _outputs(self, model: ContinualTransformer, mine: list[int], device: torch.device) -> list[Outputs]:
         """Every token by chunks; by windows, the last token of a clip or every `stride`-th of a stream."""
@@ -118,7 +118,8 @@ class Validator:
             raise InputError(f"{self.recordings[index].name}: NaN or infinity in its features: extract it again")
         return torch.from_numpy(rows if self.statistics is None else self.statistics.standardize(rows))
 
-    def _scores(self, outputs: Sequence[Outputs]) -> Scores:
+    def score_outputs(self, outputs: Sequence[Outputs]) -> Scores:
+        """Score what a model, or something simpler, says about the recordings; in their order."""
         return self._clip_scores(outputs) if self.clips else self._frame_scores(outputs)
 
     def _clip_scores(self, outputs: Sequence[Outputs]) -> Scores:

@@ -81,7 +81,9 @@ def clip_data(count: int = 24, length: int = WINDOW) -> TrainingData:
 def tiny_recipe(**training: Any) -> Recipe:
     """A recipe for the data above; keyword arguments are keys of [training]."""
     changes = {"width": 16, "heads": 2, "feed_forward": 16, "window": WINDOW, "dropout": 0.1}
-    options = TrainingOptions(**{"epochs": 3, "batch_size": 8, "chunk": 16, "chunk_batch": 2, **training})
+    options = TrainingOptions(
+        **{"epochs": 3, "batch_size": 8, "chunk": 16, "chunk_batch": 2, "baseline": False, **training}
+    )
     return Recipe(
         model=ModelOptions(preset="cotrans-b1", changes=changes),
         optimizer=OptimizerOptions(name="adam", learning_rate=3e-3),
