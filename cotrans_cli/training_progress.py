@@ -124,9 +124,7 @@ def print_result(result: RunResult) -> None:
     if result.below_baseline:
         from pipelines.training.per_frame import WHAT_TO_TRY
 
-        note(
-            f"worse than a classifier of single rows: the memory is worth nothing yet; try {WHAT_TO_TRY}"
-        )
+        note(f"worse than a classifier of single rows: the memory is worth nothing yet; try {WHAT_TO_TRY}")
 
 
 def baseline_text(scores: PerFrameScores) -> str:

@@ -103,6 +103,10 @@ def train(
     loss_on: Annotated[
         str | None, option("--loss-on", panel=OPTIMISATION, help="Clips: the last token or every token.")
     ] = None,
+    no_baseline: Annotated[
+        bool,
+        option("--no-baseline", panel=RUN, help="Do not fit the classifiers of single rows, which have no memory."),
+    ] = False,
     seed: Annotated[int | None, option("--seed", panel=RUN, help="Of all random numbers.", least=0)] = None,
     seeds: Annotated[
         int, option("--seeds", panel=RUN, help="Runs with that many seeds: mean ± standard deviation.", least=1)
@@ -144,6 +148,7 @@ def train(
         "training.batch_size": batch_size,
         "training.sampling": sampling,
         "training.loss_on": loss_on,
+        "training.baseline": False if no_baseline else None,
         "training.seed": seed,
         "optimizer.learning_rate": learning_rate,
         "optimizer.weight_decay": weight_decay,

@@ -32,7 +32,9 @@ DROPOUT = 0.3
 PASSES = 2
 ROWS_IN_A_STEP = 128
 LEAST_STEPS = 200  # small data are passed more often
-LEARNING_RATE = 1e-3
+LEARNING_RATE = 1e-3  # of the network
+LINEAR_RATE = 2.0  # divided by the width: a step moves a logit by about rate · width
+LARGEST_RATE = 0.05
 WEIGHT_DECAY = 0.05
 WARM_UP = 0.1  # of all steps
 LABEL_SMOOTHING = 0.05
@@ -83,7 +85,8 @@ def fit_row_classifiers(
         for kind in KINDS:
             torch.manual_seed(seed)
             network = _network(kind, width, classes)
-            _fit(network, rows, targets, loss)
+            rate = LEARNING_RATE if kind == "network" else min(LINEAR_RATE / width, LARGEST_RATE)
+            _fit(network, rows, targets, loss, rate)
             fitted.append(RowClassifier(kind, network.eval(), statistics, len(rows)))
     return tuple(fitted)
 
@@ -120,11 +123,14 @@ def _labelled_rows(recordings: Sequence[Recording], statistics: FeatureStatistic
     return torch.from_numpy(everything), torch.from_numpy(np.concatenate(targets))
 
 
-def _fit(network: nn.Module, rows: Tensor, targets: Tensor, loss: Literal["cross-entropy", "binary"]) -> None:
+def _fit(
+    network: nn.Module, rows: Tensor, targets: Tensor, loss: Literal["cross-entropy", "binary"], highest: float
+) -> None:
+    """highest: learning rate between warm-up and cosine."""
     count = len(rows)
     size = min(ROWS_IN_A_STEP, count)
     steps = max(LEAST_STEPS, PASSES * (count // size))
-    optimizer = torch.optim.AdamW(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=highest, weight_decay=WEIGHT_DECAY)
     order = torch.empty(0, dtype=torch.int64)
     network.train()
     for step in range(steps):
@@ -132,7 +138,7 @@ def _fit(network: nn.Module, rows: Tensor, targets: Tensor, loss: Literal["cross
             order = torch.randperm(count)
         chosen, order = order[:size], order[size:]
         rising = min(1.0, (step + 1) / (WARM_UP * steps))
-        rate = LEARNING_RATE * rising * (1 + math.cos(math.pi * step / steps)) / 2
+        rate = highest * rising * (1 + math.cos(math.pi * step / steps)) / 2
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.zero_grad(set_to_none=True)
