@@ -62,7 +62,7 @@ def inspect(
     if json:
         print_json(report.to_dict())
     else:
-        _show(report)
+        _show(report, assumed_hop=opened.spec is None and "hop" not in dataset_options)
 
 
 @app.command("get", epilog=GET_EXAMPLES)
@@ -112,12 +112,13 @@ def _described(dataset: Dataset, decode: bool) -> DatasetReport:
         )
 
 
-def _show(report: DatasetReport) -> None:
+def _show(report: DatasetReport, assumed_hop: bool) -> None:
     from rich.table import Table
 
     console = result_console()
     unit = "clips" if report.kind == "clips" else "frames"
     per = f", counted every {report.hop:g} s" if report.kind == "frames" and report.hop else ""
+    per += " (--hop, if the features have another)" if per and assumed_hop else ""
     print_line(f"{report.name}: {len(report.class_names)} classes, {unit} labelled{per}, in {report.root}")
     print_line(f"features: {report.features or 'none yet, only media or labels'}")
     overview = Table("split", box=None, pad_edge=False)
@@ -141,4 +142,4 @@ def _show(report: DatasetReport) -> None:
     for problem in report.problems:
         print_line(f"  {problem}")
     if report.problems:
-        note("items with problems are left out, or used as far as they go")
+        note("\nitems with problems are left out, or used as far as they go")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from pipelines.toml import load_toml, loads_toml, parse_pairs
 from pipelines.training.recipe import Recipe
 from pipelines.wording import did_you_mean
 
-FOLDER = Path(__file__).parent / "recipes"
+FOLDER = Path(__file__).parent / "recipes"  # the defaults of presets
+BUILT_IN = Path(str(files("weights"))) / "recipes"  # of the models that come with cotrans, and of results
 # Beginning of a model preset's name -> the recipe whose numbers are its defaults; the first that fits.
 PAPER_RECIPES = {"oadtr-": "oad", "cooadtr": "oad", "oadtr": "oadtr", "deep": "oad"}
 OTHERWISE = "audio"
@@ -28,7 +30,7 @@ Values = dict[str, dict[str, Any]]
 
 def shipped_recipes() -> tuple[str, ...]:
     """Names of the recipes that come with cotrans."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+    return tuple(sorted(path.stem for folder in (FOLDER, BUILT_IN) for path in folder.glob("*.toml")))
 
 
 def find_recipe(name: str) -> Path:
@@ -38,10 +40,10 @@ def find_recipe(name: str) -> Path:
         if not path.is_file():
             raise InputError(f"there is no recipe {path}")
         return path
-    shipped = FOLDER / f"{name}.toml"
-    if not shipped.is_file():
-        raise UsageError(f"there is no recipe '{name}': give a .toml file or one of {', '.join(shipped_recipes())}")
-    return shipped
+    for folder in (FOLDER, BUILT_IN):
+        if (shipped := folder / f"{name}.toml").is_file():
+            return shipped
+    raise UsageError(f"there is no recipe '{name}': give a .toml file or one of {', '.join(shipped_recipes())}")
 
 
 def build_recipe(

@@ -43,7 +43,15 @@ def test_frames_per_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert value["splits"][split]["ambiguous"] == counts[21]
         assert value["splits"][split]["frames"] == sum(map(len, videos.values()))
     assert value["features"] == "9 wide (6 + 3)" and value["hop"] == 0.25
-    assert "Ambiguous" in run(capsys, "--dataset", "thumos14", "--root", str(tmp_path))
+    shown = run(capsys, "--dataset", "thumos14", "--root", str(tmp_path))
+    assert "Ambiguous" in shown and "counted every 0.25 s (--hop, if the features have another)" in shown
+    assert "\n\nproblems: " in shown
+
+
+def test_hop_says_how_long_feature_rows_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    videos = write_thumos_lstr(tmp_path, {"rgb": 6})["train"].values()
+    value = json.loads(run(capsys, "--dataset", "thumos14", "--root", str(tmp_path), "--hop", "36", "--json"))
+    assert value["hop"] == 36 and value["splits"]["train"]["hours"] == pytest.approx(sum(map(len, videos)) / 100)
 
 
 def test_what_does_not_fit_is_a_problem_and_the_rest_is_counted(tmp_path: Path) -> None:

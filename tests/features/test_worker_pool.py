@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.features.extraction.worker_pool import FatalWorkerError, WorkerDiedError, WorkerPool
+from tests.datasets.dataset_builders import write_sound
 
 ROOT = Path(__file__).parents[2]
 WORKER = """
@@ -81,6 +82,23 @@ dict(WorkerPool({module!r}, {str(mark)!r}, 1).map(["sleep"]))
     while time.monotonic() < deadline and _alive(worker):
         time.sleep(0.05)
     assert not _alive(worker)
+
+
+def test_workers_run_our_code_whatever_lies_in_the_working_folder(tmp_path: Path) -> None:
+    """A user's `weights.py` and `pipelines/`, where `python -m` would find them first."""
+    (tmp_path / "weights.py").write_text("raise RuntimeError('not ours')")
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "__init__.py").write_text("raise RuntimeError('not ours')")
+    for name in ("one.wav", "two.wav"):
+        write_sound(tmp_path / name)
+    cotrans = f"import sys; sys.path[0] = {str(ROOT)!r}; from cotrans_cli.main import main; main()"  # as its script
+    extract = ["extract", "one.wav", "two.wav", "--features", "logmel", "--workers", "2", "--out", "features"]
+    subprocess.run([sys.executable, "-c", cotrans, *extract], cwd=tmp_path, check=True)
+    assert {path.name for path in (tmp_path / "features").glob("*.npy")} >= {"one.npy", "two.npy"}
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]
+    train = ["train", "--dataset", "digits", "--write-recipe", "recipe.toml"]
+    subprocess.run([sys.executable, *torchrun, "-m", "cotrans_cli", *train], cwd=tmp_path, check=True)
+    assert (tmp_path / "recipe.toml").is_file()
 
 
 def _alive(process: int) -> bool:

@@ -11,6 +11,7 @@ from pipelines.model.presets import PRESETS
 from pipelines.training.data import open_media
 from pipelines.training.recipe_file import (
     build_recipe,
+    find_recipe,
     parse_recipe,
     parse_settings,
     recipe_text,
@@ -90,9 +91,14 @@ def test_what_cannot_be_is_one_clear_line(tmp_path: Path, text: str, message: st
 
 
 def test_unknown_recipe_names_what_there_is() -> None:
-    with pytest.raises(UsageError, match="audio, oad, oadtr"):
+    with pytest.raises(UsageError, match=r"one of audio, .*music-genre, oad, oadtr, sound-events"):
         build_recipe("oadd")
     assert {"audio", "oad", "oadtr"} <= set(shipped_recipes())
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_every_recipe_that_comes_with_cotrans_is_found_by_name(name: str) -> None:
+    assert build_recipe(name) == build_recipe(find_recipe(name))
 
 
 def test_settings_are_toml_or_text() -> None:

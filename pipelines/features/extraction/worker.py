@@ -1,4 +1,4 @@
-"""`python -m pipelines.features.extraction.worker`: one of the processes of `cotrans extract --workers N`."""
+"""One of the processes of `cotrans extract --workers N`, and of `train` and `evaluate` where they extract."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Worker processes that outlive bad inputs: one that dies takes a single task with it, and the pool says which.
 
-A worker is `python -m MODULE` that reads one JSON value per line: first its set-up, then tasks. It answers a task
-with any number of {"progress": ...} lines and one {"result": ...} or {"fatal": ...} line. When its standard input
-ends, its parent is gone, and it ends too, in the middle of whatever it is doing.
+A worker is a process that runs MODULE as `python -m` would, and reads one JSON value per line: first its set-up, then
+tasks. It answers a task with any number of {"progress": ...} lines and one {"result": ...} or {"fatal": ...} line. When
+its standard input ends, its parent is gone, and it ends too, in the middle of whatever it is doing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,13 @@ from typing import Any, TextIO
 
 Task = Any  # a JSON value
 PATIENCE = 10.0  # seconds that a worker has to end when it is told to
+ROOT = str(Path(__file__).parents[3])  # the folder that holds `pipelines`
+# `python -m` would look in the working folder first, and take a user's `weights.py` or `pipelines/` there for ours.
+START = (
+    "import sys; module, root = sys.argv[1:]; sys.path[:] = [place for place in sys.path if place]; "
+    "root in sys.path or sys.path.append(root); "
+    "import runpy; runpy.run_module(module, run_name='__main__', alter_sys=True)"
+)
 
 OnProgress = Callable[[int, Any], None]  # index of the task, what the worker said
 
@@ -115,12 +122,10 @@ class WorkerPool:
 class _Worker:
     def __init__(self, module: str, count: int) -> None:
         environment = dict(os.environ)
-        root = str(Path(__file__).parents[3])
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH"))))
         # The processes share the cores; each one's libraries would otherwise start a thread per core.
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
         self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-c", START, module, ROOT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

