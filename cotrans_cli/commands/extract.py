@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Examples:
 
-  cotrans extract talks/ --out features/      musicnn, four rows a second
+  cotrans extract talks/ --out features/      sound or, without any, pictures; four rows a second
 
   cotrans extract talks/ --out features/ --features logmel --hop 0.05
 
-  cotrans extract "talks/**/*.mp4" --out features/ --features mobilenet_v2 --fps 5 --workers 2
+  cotrans extract "talks/**/*.mp4" --out features/ --features efficientnet_lite0 --fps 5 --workers 2
 
   cotrans extract GTZAN/ --out features/ --features vggish --hop 0.25 --align start      the paper's, for GTZAN
 
@@ -43,10 +43,11 @@ def extract(
         typer.Option(
             "--features",
             "-f",
-            help="musicnn, logmel, vggish, yamnet, resnet50, mobilenet_v2, resnet50-flow, onnx:FILE, tflite:FILE; "
-            "several joined by +.",
+            help="musicnn, logmel, vggish, yamnet, efficientnet_lite0, resnet50, mobilenet_v2, resnet50-flow, "
+            "onnx:FILE, tflite:FILE; several joined by +.",
+            show_default="musicnn for sound, efficientnet_lite0 for pictures without sound",
         ),
-    ] = "musicnn",
+    ] = "auto",
     hop: Annotated[
         float | None, typer.Option("--hop", help="Seconds between rows (default 0.25).", show_default=False)
     ] = None,
@@ -64,7 +65,7 @@ def extract(
         typer.Option(
             "--output",
             help="Which layer. musicnn: pooled or tags; with network=msd_musicnn also middle and penultimate, joined "
-            "by +. vggish: embedding or penultimate.",
+            "by +. vggish: embedding or penultimate. efficientnet_lite0: features or classes.",
             show_default=False,
         ),
     ] = None,
@@ -118,6 +119,8 @@ def extract(
         print_json(summary.to_dict())
     else:
         _print(summary)
+    if summary.reason not in (None, "sound"):  # what everybody expects of sound is in the summary anyway
+        note(f"{summary.features} was taken because of {summary.reason}; --features names others")
     for problem in summary.problems:
         note(f"cotrans: {problem}")
     return 0 if summary.ok else BAD_INPUTS

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pipelines.errors import InputError, UsageError
+from pipelines.features.default_features import tracks_of
 from pipelines.features.extraction.recording import Outcome, OutputError, Target, extract_recording, look_up
 from pipelines.features.extraction.sources import Found, Recording, find_recordings
 from pipelines.features.extraction.worker_pool import FatalWorkerError, WorkerDiedError, WorkerPool
@@ -22,13 +23,14 @@ from pipelines.files import refuse_overwriting, unwritable
 
 WORKER_MODULE = "pipelines.features.extraction.worker"
 DTYPES = ("float32", "float16")
+AUTO = "auto"  # features by what the recordings hold
 
 
 @dataclass(frozen=True)
 class ExtractionOptions:
     """What to compute and how to write it."""
 
-    streams: StreamOptions
+    streams: StreamOptions  # `features` may be AUTO
     dtype: Dtype = "float32"
     layout: str = "npy"
     workers: int = 1
@@ -68,6 +70,7 @@ class Summary:
     ignored: int  # files in folders that do not look like media
     elapsed: float
     files: tuple[str, ...] = field(default=())  # files for all recordings together
+    reason: str | None = None  # why these features; None: they were named
 
     def count(self, status: str) -> int:
         return sum(outcome.status == status for outcome in self.outcomes)
@@ -97,6 +100,7 @@ class Summary:
         counts = {status: self.count(status) for status in ("done", "skipped", "damaged", "failed")}
         return {
             **{key: getattr(self, key) for key in ("out", "features", "width", "layout", "dtype", "random_weights")},
+            "chosen_because": self.reason,
             **counts,
             "missing": list(self.missing),
             "ignored": self.ignored,
@@ -123,6 +127,10 @@ def extract(
     _check(out, options)
     started = time.monotonic()
     found = find_recordings(sources)
+    reason = None
+    if options.streams.features == AUTO:
+        tracks = tracks_of(recording.path for recording in found.recordings)
+        options, reason = replace(options, streams=replace(options.streams, features=tracks.features)), tracks.reason
     streams = StreamFactory(options.streams)
     spec = streams.prototype().spec
     target = Target(out, options.layout, options.dtype, options.force)
@@ -159,6 +167,7 @@ def extract(
         ignored=found.ignored,
         elapsed=time.monotonic() - started,
         files=_join_oadtr(out) if options.layout == "oadtr" and out.is_dir() else (),
+        reason=reason,
     )
 
 

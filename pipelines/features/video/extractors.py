@@ -15,7 +15,7 @@ from pipelines.features.spec import ExtractorSpec
 
 
 class NetworkExtractor:
-    """Prepares the pictures of a row and takes a network's pooled features.
+    """Prepares the pictures of a row and takes a network's pooled features, which `compute` gives.
 
     Rows go through the network one by one: the numbers of a row do not depend on its neighbours in a batch.
     """
@@ -24,6 +24,7 @@ class NetworkExtractor:
         self,
         spec: ExtractorSpec,
         network: nn.Module,
+        compute: Callable[[Tensor], Tensor],
         prepare: Callable[[NDArray[np.uint8]], Tensor],
         frames_per_row: int,
         device: str,
@@ -31,6 +32,7 @@ class NetworkExtractor:
         self.spec = spec
         self.network = network
         self.frames_per_row = frames_per_row
+        self._compute = compute
         self._prepare = prepare
         self._device = device
 
@@ -45,5 +47,5 @@ class NetworkExtractor:
         for index in range(len(rows)):
             start = index * self.frames_per_row
             images = self._prepare(frames[start : start + self.frames_per_row]).to(self._device)
-            rows[index] = self.network.embed(images)[0].float().cpu().numpy()  # type: ignore[operator]
+            rows[index] = self._compute(images)[0].float().cpu().numpy()
         return rows

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import torch
@@ -17,19 +17,24 @@ from pipelines.features.extractor import VideoExtractor
 from pipelines.features.row_clock import FrameChoice
 from pipelines.features.spec import ExtractorSpec, Option
 from pipelines.features.video import flow
+from pipelines.features.video.efficientnet import EfficientNetLite0
+from pipelines.features.video.efficientnet_runtime import fast_form
 from pipelines.features.video.extractors import NetworkExtractor
-from pipelines.features.video.key_tables import MOBILENET_TABLES, RESNET_TABLES, KeyTable
+from pipelines.features.video.key_tables import EFFICIENTNET_TABLES, MOBILENET_TABLES, RESNET_TABLES, KeyTable
 from pipelines.features.video.mobilenet import MobileNetV2
 from pipelines.features.video.parameters import fill_randomly, load_weights
-from pipelines.features.video.preprocessing import Preprocessing, preprocess
+from pipelines.features.video.preprocessing import CROP, Preprocessing, preprocess
 from pipelines.features.video.resnet import ResNet50
+from pipelines.features.weights.registry import SHIPPED
 from pipelines.files import file_sha256
 
 # The preprocessing "auto" is that of the project whose naming the weight file has.
 RGB_OPTIONS: Mapping[str, Option] = {"preprocessing": "auto", "frame": "centre"}
 FLOW_OPTIONS: Mapping[str, Option] = {"flow": "dis"}
+EFFICIENTNET_OPTIONS: Mapping[str, Option] = {"output": "features", "frame": "centre"}
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "preprocessing": ("auto", *get_args(Preprocessing)),
+    "preprocessing": ("auto", *(name for name in get_args(Preprocessing) if name != "efficientnet")),
+    "output": ("features", "classes"),
     "frame": get_args(FrameChoice),
     "flow": get_args(flow.FlowMethod),
 }
@@ -38,20 +43,30 @@ USUAL_FRAME = 0.04  # seconds; a stack's window is stated for 25 frames per seco
 
 @dataclass(frozen=True)
 class Network:
-    build: type[ResNet50] | type[MobileNetV2]
+    build: type[ResNet50] | type[MobileNetV2] | type[EfficientNetLite0]
     arguments: Mapping[str, Any]
     head: str  # the layer after the features
     tables: tuple[KeyTable, ...]
     options: Mapping[str, Option]
     frames_per_row: int = 1
+    shipped: str | None = None  # the weight file in `weights/`
 
 
 NETWORKS = {
+    "efficientnet_lite0": Network(
+        EfficientNetLite0,
+        {},
+        "_fc",
+        EFFICIENTNET_TABLES,
+        EFFICIENTNET_OPTIONS,
+        shipped="efficientnet_lite0.safetensors",
+    ),
     "resnet50": Network(ResNet50, {}, "fc", RESNET_TABLES, RGB_OPTIONS),
     "mobilenet_v2": Network(MobileNetV2, {}, "classifier.1", MOBILENET_TABLES, RGB_OPTIONS),
     "resnet50-flow": Network(ResNet50, {"channels": flow.CHANNELS}, "fc", RESNET_TABLES, FLOW_OPTIONS, flow.FRAMES),
 }
 VIDEO_EXTRACTORS = tuple(NETWORKS)
+DEFAULT_VIDEO_EXTRACTOR = "efficientnet_lite0"  # its weights ship with cotrans
 
 
 def video_options(name: str) -> dict[str, Option]:
@@ -74,6 +89,8 @@ def build_video_extractor(
     with torch.device("meta"):  # no time is spent on numbers that are replaced
         network: nn.Module = kind.build(**kind.arguments)
     project = "torchvision"
+    if weights_path is None and kind.shipped and not random_weights:
+        weights_path = SHIPPED / kind.shipped
     if random_weights:
         fill_randomly(network)
     elif weights_path is not None:
@@ -83,23 +100,30 @@ def build_video_extractor(
     network.eval().requires_grad_(False).to(device)
     if chosen.get("preprocessing") == "auto":
         chosen["preprocessing"] = project
+    width = kind.build.width
+    compute = cast(Callable[[Tensor], Tensor], network.embed)
+    if isinstance(network, EfficientNetLite0):
+        output = str(chosen["output"])
+        width = width if output == "features" else network.classes
+        compute = fast_form(network, output, CROP, device)
     spec = ExtractorSpec(
         name=name,
         kind="video",
-        width=kind.build.width,
+        width=width,
         window=(kind.frames_per_row - 1) * USUAL_FRAME,
         options=chosen,
         weights="random" if random_weights else file_sha256(weights_path),  # type: ignore[arg-type]
     )
-    return NetworkExtractor(spec, network, _prepare(chosen), kind.frames_per_row, device)
+    return NetworkExtractor(spec, network, compute, _prepare(chosen), kind.frames_per_row, device)
 
 
 def _prepare(options: Mapping[str, Option]) -> Any:
     if "flow" in options:
         return flow.FlowStack(options["flow"])  # type: ignore[arg-type]
+    preprocessing = options.get("preprocessing", "efficientnet")
 
     def prepare(frames: NDArray[np.uint8]) -> Tensor:
-        return preprocess(frames[0], options["preprocessing"])  # type: ignore[arg-type]
+        return preprocess(frames[0], preprocessing)  # type: ignore[arg-type]
 
     return prepare
 

@@ -40,8 +40,12 @@ MMACTION_RESNET = KeyTable(
     ),
     "mmaction2",
 )
+EFFICIENTNET = KeyTable(
+    "EfficientNet-PyTorch", ((r"(_conv_stem|_bn[01]|_blocks|_conv_head|_fc)\.", r"\1."),), "efficientnet"
+)
 RESNET_TABLES = (MMACTION_RESNET, TORCHVISION_RESNET)
 MOBILENET_TABLES = (TORCHVISION_MOBILENET,)
+EFFICIENTNET_TABLES = (EFFICIENTNET,)
 
 
 def choose(tables: tuple[KeyTable, ...], state: Mapping[str, object]) -> KeyTable:

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-Preprocessing = Literal["torchvision", "mmaction2"]
+Preprocessing = Literal["torchvision", "mmaction2", "efficientnet"]
 
 SHORT_SIDE = 256  # pixels after resizing
 CROP = 224  # pixels
 IMAGENET_MEAN = (0.485, 0.456, 0.406)  # RGB, of values in [0, 1]
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+EFFICIENTNET_MEAN, EFFICIENTNET_SCALE = 127, 128  # of levels from 0 to 255
 
 
 def torchvision_size(height: int, width: int, short: int = SHORT_SIDE) -> tuple[int, int]:
@@ -64,12 +65,15 @@ def resize_and_crop(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[
 
 
 def preprocess(image: NDArray[np.uint8], preprocessing: Preprocessing) -> Tensor:
-    """(h, w, 3) RGB -> (1, 3, 224, 224), normalised with ImageNet's mean and deviation."""
-    if preprocessing == "torchvision":
+    """(h, w, 3) RGB -> (1, 3, 224, 224), normalised with ImageNet's mean and deviation; EfficientNet's has its own."""
+    if preprocessing in ("torchvision", "efficientnet"):  # both crop 7/8 of the shorter side
         pixels = centre_crop(resize(image, *torchvision_size(*image.shape[:2])), rounded=True)
     else:
         pixels = centre_crop(resize_mmaction(image), rounded=False)
-    values = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).float().div(255)
+    values = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).float()
+    if preprocessing == "efficientnet":
+        return ((values - EFFICIENTNET_MEAN) / EFFICIENTNET_SCALE).contiguous()[None]
+    values = values.div(255)
     mean = torch.tensor(IMAGENET_MEAN)[:, None, None]
     deviation = torch.tensor(IMAGENET_DEVIATION)[:, None, None]
     return ((values - mean) / deviation)[None]
