@@ -26,7 +26,7 @@ class TrainingProgress:
         self._extraction: Any = None
 
     def __call__(self, event: Event) -> None:
-        from pipelines.training.events import BaselineDone, EpochDone, Remark, StepDone
+        from pipelines.training.events import BaselineDone, EpochDone, Remark, SeedBegins, StepDone
 
         if isinstance(event, StepDone):
             if self._bar is not None:
@@ -35,9 +35,10 @@ class TrainingProgress:
             self._line(epoch_line(event))
         elif isinstance(event, BaselineDone):
             self._line(f"single rows, no memory: {baseline_text(event.scores)}")
+        elif isinstance(event, SeedBegins):
+            self._close_bar()
+            self._line(f"seed {event.seed} ({event.number} of {event.count})")
         elif isinstance(event, Remark):
-            if event.text.startswith("seed "):
-                self._close_bar()
             self._line(event.text)
 
     def on_item(self, done: int, total: int, name: str) -> None:

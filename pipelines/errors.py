@@ -11,13 +11,23 @@ same for every command (`tests/cli/test_exit_codes.py`):
   features that are not the model's, classes that are not the dataset's; and mistakes in recipes and config.toml;
 - a model file or snapshot that is there and cannot be used, or a proof that failed, CheckpointError;
 - something has to be installed, downloaded or plugged in first, MissingDependencyError.
+
+Whoever has to tell errors apart does so by class and fields, never by the wording of a message.
 """
+
+from __future__ import annotations
 
 
 class CotransError(Exception):
     """Base of every error that a user can do something about."""
 
     exit_code = 1
+
+    def located(self, where: str) -> CotransError:
+        """The same error, with its class and fields, and where it happened in front of its message."""
+        error = type(self).__new__(type(self), f"{where}: {self}")
+        error.__dict__.update(self.__dict__)
+        return error
 
 
 class UsageError(CotransError):
@@ -32,6 +42,14 @@ class InputError(CotransError):
     exit_code = 3
 
 
+class SourceError(InputError):
+    """What is wrong with one file, folder or address; `problem` says it where the name has been said already."""
+
+    def __init__(self, source: str, problem: str) -> None:
+        self.source, self.problem = source, problem
+        super().__init__(f"{source}: {problem}")
+
+
 class ConfigurationError(CotransError):
     """A model, recipe or dataset configuration that cannot work, each value of it being possible."""
 
@@ -42,6 +60,10 @@ class CheckpointError(CotransError):
     """A checkpoint or state snapshot that is damaged, unsafe, unknown or does not fit."""
 
     exit_code = 5
+
+
+class OtherModelError(CheckpointError):
+    """A state snapshot, in itself right, of a model that is not this one."""
 
 
 class MissingDependencyError(CotransError):

@@ -13,7 +13,7 @@ from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import build_model, read_header
 from pipelines.checkpoints.opening import import_source, recognised_as
 from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source
-from pipelines.errors import CheckpointError, CotransError, InputError, UsageError
+from pipelines.errors import CheckpointError, CotransError, InputError, SourceError, UsageError
 from pipelines.model import snapshot
 
 STRONGEST = 5  # classes of a network that are named, by their highest value in a recording
@@ -173,7 +173,7 @@ def _media(path: Path) -> Description:
     try:
         info = probe(path)
     except InputError as error:
-        reason = str(error).removeprefix(f"{path}: ")
+        reason = error.problem if isinstance(error, SourceError) else str(error)
         raise InputError(f"{path} is no kind of file that cotrans reads: {reason}") from error
     parts = [info.format]
     if info.duration is not None:

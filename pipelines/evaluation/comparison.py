@@ -210,7 +210,7 @@ def _evaluated(
             score_kind=checkpoint.score_kind,
         )
     except CotransError as error:
-        raise type(error)(f"{path}: {error}") from error
+        raise error.located(str(path)) from error
 
 
 def _named(checkpoint: Checkpoint, path: Path, dataset: Dataset) -> tuple[Checkpoint, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pipelines.errors import CheckpointError, ConfigurationError, InputError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError, OtherModelError
 from pipelines.files import atomic_write
 from pipelines.model.config import ModelConfig
 from pipelines.model.state import StreamState
@@ -42,7 +42,7 @@ def restore_state(path: Path, config: ModelConfig, initial_state: Callable[[int]
     except ConfigurationError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
     if theirs != config:
-        raise CheckpointError(f"{path} is the state of another model ({_difference(theirs, config)}): use that one")
+        raise OtherModelError(f"{path} is the state of another model ({_difference(theirs, config)}): use that one")
     rows = metadata["rows"]
     if not tensors or not tensors[0].dim() or not rows.isdecimal() or int(rows) != tensors[0].shape[0] or rows == "0":
         raise CheckpointError(f"{path} is damaged: it speaks of {rows} streams and does not hold them")

@@ -205,6 +205,7 @@ class Stream:
             stop=self._stop,
             on_begin=self.statistics.begin,
             on_remark=self._remark,
+            on_reconnected=self.statistics.reconnected,
             on_dropped=self.statistics.dropped,
             on_decoded=partial(self.statistics.took, "decode"),
         )
@@ -267,8 +268,6 @@ class Stream:
         return SourceEnded(ended.source, name, ended.error, ended.end)
 
     def _remark(self, number: int, text: str) -> None:
-        if text.startswith("connected again"):
-            self.statistics.reconnected(number)
         if self._on_remark is not None:
             self._on_remark(Remark(self.sources[number].name, text))
 

@@ -127,4 +127,4 @@ def _extracted(
         processes.wait if several else None,
         processes.device.type,
     )
-    return found.items, found.spec, found.problems
+    return found.items, found.spec, tuple(found.problems.values())

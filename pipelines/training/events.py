@@ -75,7 +75,16 @@ class BaselineDone:
     scores: PerFrameScores
 
 
-Event = StepDone | EpochDone | BaselineDone | Remark
+@dataclass(frozen=True)
+class SeedBegins:
+    """The next of several runs that differ in their seed alone."""
+
+    seed: int
+    number: int  # from 1
+    count: int
+
+
+Event = StepDone | EpochDone | BaselineDone | SeedBegins | Remark
 Observer = Callable[[Event], None]
 
 

@@ -37,7 +37,7 @@ class CachedFeatures:
 
     items: tuple[Item, ...]
     spec: FeatureSpec
-    problems: tuple[str, ...]
+    problems: dict[str, str]  # name of an item -> what is wrong with it; it may still be among the items
 
 
 def stream_options(options: FeatureOptions, device: str = "auto") -> StreamOptions:
@@ -79,23 +79,24 @@ def cached_features(
             _outcome(items[index], target, streams)
         wait()
     known = {} if wait is not None else _in_parallel(items, target, streams, options.workers, on_item)
-    found, problems = [], []
+    found: list[Item] = []
+    problems: dict[str, str] = {}
     for count, item in enumerate(items):
         if on_item is not None:
             on_item(count, len(items), item.name)
         outcome = known.get(count) or _outcome(item, target, streams)
         if outcome is None:
-            problems.append(f"{item.name}: there is no media to extract features from, left out")
+            problems[item.name] = f"{item.name}: there is no media to extract features from, left out"
             continue
         if outcome.status in ("done", "skipped", "damaged"):
             found.append(replace(item, features=(folder / f"{outcome.name}.npy",)))
         if outcome.message:
-            problems.append(outcome.message)
+            problems[item.name] = outcome.message
     if on_item is not None:
         on_item(len(items), len(items), "")
     if items and not found:
-        raise InputError(f"no features could be extracted: {problems[0]}")
-    return CachedFeatures(tuple(found), spec, tuple(problems))
+        raise InputError(f"no features could be extracted: {next(iter(problems.values()))}")
+    return CachedFeatures(tuple(found), spec, problems)
 
 
 def _outcome(item: Item, target: Target, streams: StreamFactory) -> Outcome | None:

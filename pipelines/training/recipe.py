@@ -136,6 +136,14 @@ class FinetuneOptions:
     hop: float = 1.0  # seconds from one training window to the next
 
 
+class RecipeValueError(ConfigurationError):
+    """A value that no recipe can have. key: "section.key"; an error calls it as the user did."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        self.key, self.problem = key, problem
+        super().__init__(f"{key} {problem}")
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Everything that decides what a run gives, apart from the data itself."""
@@ -217,7 +225,7 @@ def _check_choices(recipe: Recipe) -> None:
     for key, choices in _CHOICES.items():
         value = _value(recipe, key)
         if value not in choices:
-            raise ConfigurationError(f"{key} must be one of {', '.join(choices)}, not {value!r}")
+            raise RecipeValueError(key, f"must be one of {', '.join(choices)}, not {value!r}")
 
 
 def _check_ranges(recipe: Recipe) -> None:
@@ -226,10 +234,10 @@ def _check_ranges(recipe: Recipe) -> None:
         if not ((low <= value if inclusive else low < value) and value <= high):
             lower = f"at least {low:g}" if inclusive else f"above {low:g}"
             upper = "" if high == float("inf") else f" and at most {high:g}"
-            raise ConfigurationError(f"{key} must be {lower}{upper}, not {value}")
+            raise RecipeValueError(key, f"must be {lower}{upper}, not {value}")
     augmentation = recipe.augmentation
     for number, size in (("time_masks", "time_mask"), ("feature_masks", "feature_mask")):
         if bool(getattr(augmentation, number)) != bool(getattr(augmentation, size)):
-            raise ConfigurationError(
-                f"augmentation.{number} (how many) and augmentation.{size} (how large) go together"
+            raise RecipeValueError(
+                f"augmentation.{number}", f"(how many) and augmentation.{size} (how large) go together"
             )

@@ -13,7 +13,7 @@ from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset
 from pipelines.toml import load_toml, loads_toml, parse_pairs
-from pipelines.training.recipe import Recipe
+from pipelines.training.recipe import Recipe, RecipeValueError
 from pipelines.wording import did_you_mean
 
 FOLDER = Path(__file__).parent / "recipes"  # the defaults of presets
@@ -62,10 +62,11 @@ def build_recipe(
     make_recipe(base)  # what the file has wrong is a wrong configuration; what the flags have, wrong usage
     try:
         return make_recipe(merged(base, layer, {"model": {"preset": preset}}))
+    except RecipeValueError as error:
+        option = f"--{error.key.partition('.')[2].replace('_', '-')}"
+        raise UsageError(f"{option if error.key in named else error.key} {error.problem}") from error
     except ConfigurationError as error:
-        key, space, problem = str(error).partition(" ")
-        name = f"--{key.partition('.')[2].replace('_', '-')}" if key in named else key
-        raise UsageError(f"{name}{space}{problem}") from error
+        raise UsageError(str(error)) from error
 
 
 def paper_recipe(preset: str) -> str:

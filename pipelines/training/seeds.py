@@ -14,7 +14,7 @@ from pipelines.files import write_text
 from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.distributed import is_main_process, processes
-from pipelines.training.events import Observer, Remark, nobody
+from pipelines.training.events import Observer, SeedBegins, nobody
 from pipelines.training.feature_cache import OnItem
 from pipelines.training.per_frame import PerFrameScores
 from pipelines.training.recipe import Recipe
@@ -120,7 +120,7 @@ def train_seeds(
             runs.append(read_result(folder))
             continue
         if is_main_process():
-            observer(Remark(f"seed {seed} ({seed - recipe.training.seed + 1} of {count})"))
+            observer(SeedBegins(seed, seed - recipe.training.seed + 1, count))
         going_on = resume and folder.state.is_file()
         runs.append(train(own, folder.path, going_on, device, observer, on_item))
     result = SeedsResult(out, tuple(runs))

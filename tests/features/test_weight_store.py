@@ -320,7 +320,7 @@ def test_a_bad_registry_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "registry.toml"
     good = 'file = "a.pth"\nlicence = "MIT"\ntrained_on = "x"\nsha256 = "01234567"\n'
     for text, said in (
-        (f'[a]\n{good}url = "http://x"\ncolour = "red"\n', "unexpected keyword argument 'colour'"),
+        (f'[a]\n{good}url = "http://x"\ncolour = "red"\n', "unknown key 'colour'"),
         (f"[a]\n{good}", "needs a source"),
         ('[a]\nfile = "a.pth"\n', "missing"),
         (f'[a]\n{good}package = "b==1"\n', "no member"),

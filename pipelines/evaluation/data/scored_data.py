@@ -117,12 +117,15 @@ class ScoredData:
             )
         found = cached_features(items, features, on_item)
         usable = {item.name for item in found.items}
-        left_out = tuple(Damage(item.name, _reason(item, found.problems)) for item in items if item.name not in usable)
-        reasons = {damage.reason for damage in left_out}
+        left_out = tuple(
+            Damage(item.name, found.problems.get(item.name, "its features could not be extracted"))
+            for item in items
+            if item.name not in usable
+        )
         return PartWithFeatures(
             replace(self.dataset, items=found.items, spec=found.spec, hop=found.spec.hop),
             left_out,
-            tuple(problem for problem in found.problems if problem not in reasons),
+            tuple(problem for name, problem in found.problems.items() if name in usable),
         )
 
 
@@ -198,11 +201,3 @@ def _differing(found: FeatureSpec | None, wanted: FeatureSpec | None, path: Path
     """Features of the right width that were made in another way give wrong scores without any other sign."""
     remark = check_features(found, wanted, str(path), "leave --feature-dir and --features out to have its own made")
     return () if remark is None else (remark,)
-
-
-def _reason(item: Item, problems: Sequence[str]) -> str:
-    keys = [str(item.media)] if item.media is not None else []
-    return next(
-        (problem for problem in problems if any(key in problem for key in [*keys, f"{item.name}:"])),
-        "its features could not be extracted",
-    )

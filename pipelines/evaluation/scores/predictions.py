@@ -138,8 +138,8 @@ def read_predictions(path: Path) -> Predictions:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if isinstance(error, FileNotFoundError):
             raise InputError(f"there is no file {path}") from error
-        if isinstance(error, ValueError) and "allow_pickle" in str(error):
-            reason = "it is not an .npz file of plain arrays, and pickled objects are not loaded"
+        if isinstance(error, ValueError):
+            reason = f"it is not an .npz file of plain arrays, and pickled objects are not loaded ({reason})"
         raise InputError(f"cannot read predictions from {path}: {reason}") from error
     names = arrays.pop("classes", None)
     return make_predictions(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.errors import InputError, UsageError
+from pipelines.errors import InputError, SourceError, UsageError
 
 # What is picked out of a folder. A file that is named itself may have any suffix.
 AUDIO_SUFFIXES = frozenset(
@@ -64,8 +64,8 @@ def find_recordings(sources: Sequence[str]) -> Found:
         if path.is_dir():
             media, others = _media_below(path)
             if not media:
-                raise InputError(
-                    f"{source}: no audio or video file in this folder: name another, or the files themselves"
+                raise SourceError(
+                    source, "no audio or video file in this folder: name another, or the files themselves"
                 )
             ignored += others
             found = [_Candidate(file, path) for file in media]
@@ -79,7 +79,7 @@ def find_recordings(sources: Sequence[str]) -> Found:
         elif glob.has_magic(source):
             found = [_Candidate(file, _fixed_part(source)) for file in _expand(source)]
             if not found:
-                raise InputError(f"{source}: no file matches: correct the pattern")
+                raise SourceError(source, "no file matches: correct the pattern")
         else:
             missing.append(source)
             found = []
@@ -111,9 +111,10 @@ def _read_list(path: Path) -> tuple[list[Path], list[str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: a {path.suffix} file is read as a list of files, a path per line, and this is no UTF-8 text: "
-            "if it is media, give it its own suffix, such as .wav"
+        raise SourceError(
+            str(path),
+            f"a {path.suffix} file is read as a list of files, a path per line, and this is no UTF-8 text: "
+            "if it is media, give it its own suffix, such as .wav",
         ) from error
     except OSError as error:
         raise InputError(f"cannot read the list {path}: {error}") from error

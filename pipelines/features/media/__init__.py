@@ -10,6 +10,7 @@ from pipelines.features.media.info import (
     AudioTrack,
     DamagedMediaError,
     MediaInfo,
+    MissingTrackError,
     VideoFrame,
     VideoTrack,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "DamagedMediaError",
     "MediaInfo",
     "MediaReader",
+    "MissingTrackError",
     "Resampler",
     "VideoFrame",
     "VideoTrack",

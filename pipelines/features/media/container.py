@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pipelines.errors import InputError, MissingDependencyError
+from pipelines.errors import InputError, MissingDependencyError, SourceError
 
 Source = str | Path | BinaryIO
 
@@ -40,13 +40,13 @@ def local_path(source: Source, format: str | None = None) -> Path | None:
 def check_local(path: Path) -> None:
     """Raise for what can be said about a local file without decoding."""
     if path.is_dir():
-        raise InputError(f"{path}: is a folder, not a media file")
+        raise SourceError(str(path), "is a folder, not a media file")
     if not path.exists():
-        raise InputError(f"{path}: no such file")
+        raise SourceError(str(path), "no such file")
     if not os.access(path, os.R_OK):
-        raise InputError(f"{path}: no permission to read it")
+        raise SourceError(str(path), "no permission to read it")
     if path.is_file() and path.stat().st_size == 0:
-        raise InputError(f"{path}: the file is empty")
+        raise SourceError(str(path), "the file is empty")
 
 
 def open_container(source: Source, format: str | None, options: Mapping[str, str] | None) -> Any:
@@ -67,7 +67,7 @@ def open_container(source: Source, format: str | None, options: Mapping[str, str
         raise opening_error(name, format, error) from error
     if format is None and set(container.format.name.split(",")) & REFUSED_FORMATS:
         container.close()
-        raise InputError(f"{name}: not audio or video that ffmpeg can read (it looks like text)")
+        raise SourceError(name, "not audio or video that ffmpeg can read (it looks like text)")
     return container
 
 
@@ -88,10 +88,10 @@ def opening_error(name: str, format: str | None, error: BaseException) -> InputE
             f"cannot open the device '{name}' ({format}): {reason(error)}; is it connected and not in use?"
         )
     if isinstance(error, ValueError) and format is not None:
-        return InputError(f"{name}: ffmpeg has no input format '{format}' here")
+        return SourceError(name, f"ffmpeg has no input format '{format}' here")
     if isinstance(error, (av.error.InvalidDataError, av.error.EOFError, av.error.DemuxerNotFoundError)):
-        return InputError(f"{name}: not audio or video that ffmpeg can read, or cut off ({reason(error)})")
-    return InputError(f"{name}: cannot be opened: {reason(error)}")
+        return SourceError(name, f"not audio or video that ffmpeg can read, or cut off ({reason(error)})")
+    return SourceError(name, f"cannot be opened: {reason(error)}")
 
 
 def select_streams(container: Any) -> tuple[Any | None, Any | None]:

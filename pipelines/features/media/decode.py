@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 
-from pipelines.errors import InputError, UsageError
+from pipelines.errors import SourceError, UsageError
 from pipelines.features.media.container import Source, local_path, source_name
 from pipelines.features.media.ffmpeg_reader import FfmpegReader
 from pipelines.features.media.info import AudioBlock, DamagedMediaError, MediaInfo, VideoFrame
@@ -78,7 +78,7 @@ class MediaReader:
         empty = self._reader.empty_tracks()
         if empty:
             why = f" ({self.damage})" if self.damage else ""
-            raise InputError(f"{self.name}: no {' and no '.join(empty)} could be decoded from {self.start:g} s on{why}")
+            raise SourceError(self.name, f"no {' and no '.join(empty)} could be decoded from {self.start:g} s on{why}")
         if self.damage is not None:
             raise DamagedMediaError(self.name, self.damage, self._reader.end)
 

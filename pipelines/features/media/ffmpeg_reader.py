@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.errors import InputError
+from pipelines.errors import SourceError
 from pipelines.features.media.audio import AudioTrackReader
 from pipelines.features.media.container import (
     MICROSECOND,
@@ -19,7 +19,7 @@ from pipelines.features.media.container import (
     source_name,
 )
 from pipelines.features.media.damage import OWN_LENGTH, missing_bytes, missing_seconds
-from pipelines.features.media.info import AudioBlock, VideoFrame
+from pipelines.features.media.info import AudioBlock, MissingTrackError, VideoFrame
 from pipelines.features.media.probe import describe
 from pipelines.features.media.timeline import Timeline
 from pipelines.features.media.video import VideoTrackReader
@@ -111,17 +111,17 @@ class FfmpegReader:
 
     def _open_audio(self, stream: Any | None, rate: int | None) -> None:
         if stream is None:
-            raise InputError(f"{self._name}: has no audio track")
+            raise MissingTrackError(self._name, "audio")
         track_rate = stream.codec_context.sample_rate
         if not track_rate:
-            raise InputError(f"{self._name}: the audio track states no sample rate")
+            raise SourceError(self._name, "the audio track states no sample rate")
         timeline = Timeline(self._origin, self.info.duration)
         self._audio = AudioTrackReader(timeline, track_rate, rate, self._start)
         self._streams.append(stream)
 
     def _open_video(self, stream: Any | None, live: bool) -> None:
         if stream is None:
-            raise InputError(f"{self._name}: has no video track")
+            raise MissingTrackError(self._name, "video")
         context = stream.codec_context
         # Frame threads hold several pictures back; a live view cannot wait for them.
         context.thread_type = "SLICE" if live else "AUTO"

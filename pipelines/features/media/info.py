@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import InputError
+from pipelines.errors import SourceError
 
 
-class DamagedMediaError(InputError):
+class DamagedMediaError(SourceError):
     """Raised after the last good piece of a source that is damaged or ends in the middle."""
 
     def __init__(self, source: str, reason: str, seconds: float) -> None:
-        self.source = source
         self.reason = reason
         self.seconds = seconds  # media time up to which the source was decoded
-        super().__init__(f"{source}: {reason}; {seconds:.2f} s were decoded")
+        super().__init__(source, f"{reason}; {seconds:.2f} s were decoded")
+
+
+class MissingTrackError(SourceError):
+    """Raised for a source that can be read and lacks a track that was asked for."""
+
+    def __init__(self, source: str, track: Literal["audio", "video"], needed_for: str = "") -> None:
+        self.track = track
+        super().__init__(source, f"has no {track} track{needed_for}")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,12 @@ def known_weights() -> dict[str, WeightEntry]:
 
 
 def _entry(name: str, values: Any) -> WeightEntry:
-    try:
-        return WeightEntry(name=name, **values)
-    except TypeError as error:
-        detail = str(error).removeprefix("WeightEntry.__init__() ")
-        raise ConfigurationError(f"the weight registry's entry '{name}': {detail}") from error
+    keys = {field.name: field.default is MISSING for field in fields(WeightEntry) if field.name != "name"}
+    if not isinstance(values, dict):
+        raise ConfigurationError(f"the weight registry's entry '{name}' is not a table")
+    unknown = [key for key in values if key not in keys]
+    missing = [key for key, required in keys.items() if required and key not in values]
+    if unknown or missing:
+        problem = f"unknown key '{unknown[0]}'" if unknown else f"'{missing[0]}' is missing"
+        raise ConfigurationError(f"the weight registry's entry '{name}': {problem}")
+    return WeightEntry(name=name, **values)

@@ -29,6 +29,7 @@ class PlayContext:
     stop: Event
     on_begin: Callable[[], None]  # a source is open and plays
     on_remark: Callable[[int, str], None]  # source, one line
+    on_reconnected: Callable[[int], None]  # source
     on_dropped: Callable[[int, int], None]  # source, rows
     on_decoded: Callable[[float], None]  # seconds
 
@@ -102,3 +103,8 @@ class RowEmitter:
 
     def remark(self, text: str) -> None:
         self.context.on_remark(self.number, text)
+
+    def reconnected(self, text: str) -> None:
+        """A connection that was lost is there again."""
+        self.context.on_reconnected(self.number)
+        self.remark(text)

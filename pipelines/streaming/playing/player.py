@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 
-from pipelines.errors import CotransError, InputError
+from pipelines.errors import CotransError, InputError, SourceError
 from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.feature_player import play_rows
 from pipelines.streaming.playing.media_player import MediaPlayer
@@ -55,12 +55,12 @@ def _play_connected(emitter: RowEmitter) -> None:
             return 0
         gap = time.monotonic() - lost_at
         if not player.live or began is None:
-            emitter.remark(f"connected again after {gap:.1f} s: nothing is lost")
+            emitter.reconnected(f"connected again after {gap:.1f} s: nothing is lost")
             return 0
         row = max(emitter.next.row, math.ceil((time.monotonic() - began) / player.hop))
         emitter.skip_to(row)
         emitter.restart_window()
-        emitter.remark(f"connected again after a gap of {gap:.1f} s: the window restarts")
+        emitter.reconnected(f"connected again after a gap of {gap:.1f} s: the window restarts")
         return row
 
     while True:
@@ -74,7 +74,7 @@ def _play_connected(emitter: RowEmitter) -> None:
         except CotransError as error:
             if lost_at is None and player.info is None:
                 raise  # it was never there
-            reason = str(error).removeprefix(f"{emitter.source.name}: ")
+            reason = error.problem if isinstance(error, SourceError) else str(error)
         if began is None and player.clock.started:
             began = player.clock.wall(0.0)
         if emitter.next.index > before or lost_at is None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.errors import CheckpointError, InputError, OtherModelError, UsageError
 from pipelines.model.snapshot import read_extra, save_state
 from pipelines.model.state import StreamState
 from pipelines.model.transformer import ContinualTransformer
@@ -71,8 +71,8 @@ def load_snapshot(path: Path, model: ContinualTransformer) -> StreamSnapshot:
         raise CheckpointError(f"{path} is a damaged snapshot ({error})") from error
     try:
         state = model.restore(path)
-    except CheckpointError as error:
-        if name is None or "another model" not in str(error):
+    except OtherModelError as error:
+        if name is None:
             raise
         raise CheckpointError(f"{path} is the state of another model, {name}: resume with --model {name}") from error
     return StreamSnapshot(state, sources, sink, settings)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from threading import Event
 from typing import Protocol
 
 from pipelines.errors import InputError, MissingDependencyError
-from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame, decode
+from pipelines.features.media import AudioBlock, MediaInfo, MissingTrackError, VideoFrame, decode
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.sources.devices import check_device, device_target
 from pipelines.streaming.sources.pcm import PcmReader
@@ -69,9 +68,5 @@ def _with_tracks(wanted: str, opened: Callable[[], OpenMedia]) -> OpenMedia:
     """Open a source; where it lacks a track, say what it is needed for."""
     try:
         return opened()
-    except InputError as error:
-        needed = f", but the model's features need {wanted}"
-        explained = re.sub(r"(has no (?:audio|video) track)", rf"\1{needed}", str(error))
-        if explained == str(error):
-            raise
-        raise InputError(explained) from error
+    except MissingTrackError as error:
+        raise MissingTrackError(error.source, error.track, f", but the model's features need {wanted}") from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pipelines.errors import InputError, UsageError
+from pipelines.errors import InputError, SourceError, UsageError
 from pipelines.features.extraction.sources import LIST_SUFFIXES, find_recordings
 
 # features: rows that were extracted before. pipe: standard input.
@@ -108,7 +108,7 @@ def _list(path: Path) -> list[StreamSource]:
     try:
         found = find_recordings([str(path)])
     except (InputError, UsageError) as error:  # it cannot be read, or it is empty
-        return [_unplayable(str(path), str(error).removeprefix(f"{path}: "))]
+        return [_unplayable(str(path), error.problem if isinstance(error, SourceError) else str(error))]
     there = [_file(recording.path) for recording in found.recordings]
     listed = there + [_unplayable(name, "no such file") for name in found.missing]
     return [replace(source, list_file=str(path)) for source in listed]

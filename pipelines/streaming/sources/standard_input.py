@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, cast
 
 from pipelines.errors import InputError
-from pipelines.features.media import AudioBlock, DamagedMediaError, MediaInfo, VideoFrame, decode
+from pipelines.features.media import AudioBlock, DamagedMediaError, MediaInfo, MissingTrackError, VideoFrame, decode
 
 RAW_SOUND = "raw sound needs --rate, and --channels and --sample-format where they are not 1 and s16le"
 MP4 = (
@@ -49,11 +49,12 @@ class PipedMedia:
         self._reader.close()
 
     def _explained(self, error: InputError) -> InputError:
-        if "no video track" in str(error) or not self._file.head:
+        missing = error.track if isinstance(error, MissingTrackError) else None
+        if missing == "video" or not self._file.head:
             return error  # it could be read, or nothing came
         if self._file.head[4:8] != b"ftyp":
             return InputError(f"{error}; {RAW_SOUND}")
-        return error if self._file.seekable() or "no audio track" in str(error) else InputError(f"-: {MP4}")
+        return error if self._file.seekable() or missing == "audio" else InputError(f"-: {MP4}")
 
 
 class _NamedInput:
