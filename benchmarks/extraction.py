@@ -29,10 +29,10 @@ from pipelines.features.extraction.sources import Recording
 from pipelines.features.files.feature_files import read_features
 from pipelines.features.stream_factory import StreamFactory, StreamOptions
 
-AUDIO = ("logmel", "musicnn", "vggish")
+AUDIO = ("logmel", "speech", "musicnn", "vggish")
 VIDEO = ("mobilenet_v2", "resnet50", "resnet50-flow")
 JOINED = "resnet50+resnet50-flow+vggish"  # the paper's audio-visual input: 2048 + 2048 + 4096
-WITHOUT_RANDOM = ("logmel", "musicnn")  # needs no weights; has its weights
+WITHOUT_RANDOM = ("logmel", "musicnn", "speech")  # needs no weights; have their weights
 HOP = 0.2  # seconds, of the comparison
 RATE = 16000  # Hz, of the comparison
 

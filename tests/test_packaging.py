@@ -56,6 +56,7 @@ def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
         "weights/models/spoken-digits.safetensors",
         "weights/recipes/sound-events.toml",
         "weights/musicnn_msd_vgg.safetensors",
+        "weights/speech_embedding.safetensors",
         "pipelines/datasets/data/thumos14.json",
     ):
         assert example in needed

@@ -43,13 +43,14 @@ def extract(
         typer.Option(
             "--features",
             "-f",
-            help="musicnn, logmel, vggish, yamnet, efficientnet_lite0, resnet50, mobilenet_v2, resnet50-flow, "
-            "onnx:FILE, tflite:FILE; several joined by +.",
+            help="musicnn, speech, logmel, vggish, yamnet, efficientnet_lite0, resnet50, mobilenet_v2, "
+            "resnet50-flow, onnx:FILE, tflite:FILE; several joined by +.",
             show_default="musicnn for sound, efficientnet_lite0 for pictures without sound",
         ),
     ] = "auto",
     hop: Annotated[
-        float | None, typer.Option("--hop", help="Seconds between rows (default 0.25).", show_default=False)
+        float | None,
+        typer.Option("--hop", help="Seconds between rows (default 0.25; speech: 0.08).", show_default=False),
     ] = None,
     fps: Annotated[
         float | None, typer.Option("--fps", help="Rows per second, instead of --hop.", show_default=False)

@@ -10,7 +10,11 @@ from pipelines.features.stream_factory import known_options
 
 # Options that decide which numbers a row holds: with others, nothing in it means what the model has learned.
 DECISIVE = ("network", "output")
-BRING_WEIGHTS = ("musicnn", "logmel")  # extractors that can be built anywhere, to see what their defaults come to
+BRING_WEIGHTS = (
+    "musicnn",
+    "logmel",
+    "speech",
+)  # extractors that can be built anywhere, to see what their defaults come to
 
 
 def check_features(found: FeatureSpec | None, wanted: FeatureSpec | None, model: str, remedy: str) -> str | None:

@@ -29,6 +29,7 @@ from pipelines.wording import did_you_mean
 
 EXTRACTORS = (*AUDIO_EXTRACTORS, *VIDEO_EXTRACTORS)
 DEFAULT_HOP = 0.25  # seconds: 4 rows per second, the rate of most published features
+OWN_HOPS = {"speech": 0.08}  # extractors with a grid of their own, and all that are joined to them
 # Seconds between rows that make sense: no media has frames faster, and a row's samples are in memory at once.
 SHORTEST_HOP, LONGEST_HOP = 0.001, 600.0
 PCA_WEIGHTS = "vggish-audioset-pca"
@@ -133,7 +134,7 @@ class StreamFactory:
 
     def prototype(self) -> FeatureStream:
         """A stream for a recording with nothing special about it."""
-        return self._stream(self._fixed_hop or DEFAULT_HOP)
+        return self._stream(self._fixed_hop or self._default_hop)
 
     def open(self, path: Path) -> FeatureStream:
         """A stream for the recording in `path`."""
@@ -147,7 +148,11 @@ class StreamFactory:
     def _fixed_hop(self) -> float | None:
         if self.options.every is not None:
             return None
-        return self.options.hop or (1 / self.options.fps if self.options.fps else DEFAULT_HOP)
+        return self.options.hop or (1 / self.options.fps if self.options.fps else self._default_hop)
+
+    @property
+    def _default_hop(self) -> float:
+        return min((OWN_HOPS[name] for name in self.options.names if name in OWN_HOPS), default=DEFAULT_HOP)
 
     def _hop(self, path: Path) -> float:
         if self._fixed_hop:

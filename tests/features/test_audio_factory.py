@@ -12,9 +12,9 @@ from pipelines.features.spec import FeatureSpec
 
 
 def test_every_extractor_lists_its_options() -> None:
-    assert AUDIO_EXTRACTORS == ("vggish", "musicnn", "logmel")
+    assert AUDIO_EXTRACTORS == ("vggish", "musicnn", "logmel", "speech", "yamnet")
     assert audio_options("musicnn") == {"output": "pooled", "network": "auto"}
-    assert [needs_weights(name) for name in AUDIO_EXTRACTORS] == [True, True, False]
+    assert [needs_weights(name) for name in AUDIO_EXTRACTORS] == [True, True, False, True, True]
 
 
 def test_options_may_be_text() -> None:
@@ -49,7 +49,7 @@ def test_wrong_options_say_what_is_right(options: dict[str, object], message: st
 
 
 def test_wrong_names_and_weights_say_what_is_right(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="choose from vggish, musicnn, logmel"):
+    with pytest.raises(UsageError, match="choose from vggish, musicnn, logmel, speech, yamnet"):
         build_audio_extractor("vgg", 0.1)
     with pytest.raises(UsageError, match="has no weights"):
         build_audio_extractor("logmel", 0.1, weights_path=tmp_path)

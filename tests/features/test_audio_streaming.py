@@ -20,6 +20,7 @@ EXTRACTORS = {
     "vggish": {"random_weights": True},
     "musicnn": {},
     "musicnn-musical": {"options": {"network": "msd_musicnn", "output": "middle"}},
+    "speech": {},
     "logmel": {"options": {"n_mels": 20, "window": 0.3}},
     "logmel-frames": {"options": {"n_mels": 20, "frames": 4}},
     "logmel-relative": {"options": {"n_mels": 20, "window": 0.3, "level": "relative"}},

@@ -11,6 +11,7 @@ from typing import Any
 from pipelines.errors import UsageError
 from pipelines.features.audio.logmel import build_logmel
 from pipelines.features.audio.musicnn.extractor import build_musicnn
+from pipelines.features.audio.speech.extractor import build_speech
 from pipelines.features.audio.vggish import build_vggish
 from pipelines.features.audio.yamnet import build_yamnet
 from pipelines.features.extractor import AudioExtractor
@@ -20,6 +21,7 @@ BUILDERS: Mapping[str, Callable[..., AudioExtractor]] = {
     "vggish": build_vggish,
     "musicnn": build_musicnn,
     "logmel": build_logmel,
+    "speech": build_speech,
     "yamnet": build_yamnet,
 }
 AUDIO_EXTRACTORS = tuple(BUILDERS)
@@ -35,7 +37,7 @@ def audio_options(name: str) -> dict[str, Option]:
 
 
 def needs_weights(name: str) -> bool:
-    """Whether the extractor takes a weight file (`musicnn` brings its own when none is given)."""
+    """Whether the extractor takes a weight file (`musicnn` and `speech` bring their own when none is given)."""
     return "weights_path" in inspect.signature(_builder(name)).parameters
 
 

