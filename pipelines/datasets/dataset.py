@@ -35,6 +35,7 @@ class Dataset:
     background: int | None = None  # the class of frames in which nothing happens; not scored
     ignored: tuple[int, ...] = ()  # frames of these classes are left out of loss and score (ambiguous)
     multi_label: bool = False  # a frame may have several labels at once
+    ordered: bool = False  # every recording runs through the classes once, in their order
     trim: int = TRIM
     problems: tuple[str, ...] = ()  # what was left out and why, one line each
 

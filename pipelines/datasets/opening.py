@@ -21,6 +21,7 @@ MODULES = {
     "tvseries": "pipelines.datasets.tvseries",
     "folder": "pipelines.datasets.folder",
     "digits": "pipelines.datasets.digit_streams",
+    "golf": "pipelines.datasets.golf",
 }
 ROOT_VARIABLE = "COTRANS_DATA"  # the folder that holds datasets, or one dataset
 

@@ -95,15 +95,22 @@ LIST = OptionKind(str, _list, "a list")  # "rgb,flow" on a command line
 
 # In the order of the help page.
 DATASET_OPTIONS = (
-    DatasetOption("split", TEXT, "gtzan: random or fault-filtered. tvseries: oad or original.", divides=True),
+    DatasetOption(
+        "split",
+        TEXT,
+        "gtzan: random or fault-filtered. tvseries: oad or original. golf: sources or players.",
+        divides=True,
+    ),
     DatasetOption("split_seed", WHOLE, "Seed of random splits and of digit streams.", least=0, divides=True),
     DatasetOption("validation", NUMBER, "Fraction to validate on.", divides=True),
     DatasetOption("test", NUMBER, "folder: fraction to test on.", divides=True),
     DatasetOption(
         "group", TEXT, "folder: a regular expression whose first bracket is what no split may divide.", divides=True
     ),
-    DatasetOption("fold", TEXT, "The group (folder) or speaker (digits) to keep for validation.", divides=True),
-    DatasetOption("test_fold", TEXT, "The group or speaker to keep for test.", divides=True),
+    DatasetOption(
+        "fold", TEXT, "The group (folder), speaker (digits) or fold (golf) to keep for validation.", divides=True
+    ),
+    DatasetOption("test_fold", TEXT, "The same for test (golf: 4).", divides=True),
     DatasetOption("annotations", PLACE, "folder: table file,start,end,label (default: labels.csv)."),
     DatasetOption("classes", LIST, "folder: the classes and their order, separated by commas."),
     DatasetOption("multi_label", SWITCH, "folder: events may overlap."),

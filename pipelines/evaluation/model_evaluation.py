@@ -16,6 +16,7 @@ from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.scores.classification import score_clips
 from pipelines.evaluation.scores.detection import DetectionOptions, score_detection
+from pipelines.evaluation.scores.ordered_events import score_events
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions
 from pipelines.evaluation.scores.protocols import OAD_FUTURE, PROTOCOLS, Protocol, protocol_for
 from pipelines.evaluation.scores.scoring import Evaluation
@@ -149,7 +150,8 @@ def score_dataset(
 ) -> Evaluation:
     """Frames by their protocol, or clips."""
     if protocol is not None:
-        return Evaluation(dataset.name, detection=score_detection(predictions, protocol, options))
+        events = score_events(predictions, dataset.class_names) if dataset.ordered else None
+        return Evaluation(dataset.name, detection=score_detection(predictions, protocol, options), events=events)
     clips = score_clips(predictions, dataset.class_names, options.bootstrap, options.seed)
     return Evaluation(dataset.name, clips=clips)
 

@@ -19,6 +19,7 @@ from pipelines.evaluation.scores.classification import (
     score_clips,
 )
 from pipelines.evaluation.scores.detection import DetectionOptions, DetectionScore, score_detection, scored_frames
+from pipelines.evaluation.scores.ordered_events import EventScore
 from pipelines.evaluation.scores.predictions import Predictions
 from pipelines.evaluation.scores.protocols import PROTOCOLS, Protocol, folder_protocol, protocol_for
 from pipelines.evaluation.tables.report import (
@@ -28,6 +29,7 @@ from pipelines.evaluation.tables.report import (
     classification_to_dict,
     detection_table,
     detection_to_dict,
+    event_table,
     stage_table,
 )
 from pipelines.plots import plot_confusion
@@ -42,6 +44,7 @@ class Evaluation:
     dataset: str
     detection: DetectionScore | None = None
     clips: dict[Pooling, ClassificationScore] | None = None
+    events: EventScore | None = None  # of recordings that run through the classes in order
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with the headline's keys at the top; with both kinds, the clips under `clips`."""
@@ -52,6 +55,8 @@ class Evaluation:
                 result["clips"] = classification_to_dict(self.clips)
         elif self.clips is not None:
             result.update(classification_to_dict(self.clips))
+        if self.events is not None:
+            result["events"] = self.events.to_dict()
         return result
 
     @property
@@ -72,11 +77,18 @@ class Evaluation:
             ]
         if self.clips is not None:
             tables.append((f"{self.dataset}, accuracy per clip (%)", classification_table(self.clips)))
+        if self.events is not None:
+            tables.append(("Events found in time (%)", event_table(self.events)))
         return [(title, table) for title, table in tables if table is not None]
 
     def headline(self) -> str:
         """The result in one line."""
         parts = []
+        if self.events is not None:
+            parts.append(
+                f"PCE {100 * self.events.pce:.1f} % ({len(self.events.events)} events of {self.events.recordings:,} "
+                f"recordings), frame accuracy {100 * self.events.frame_accuracy:.1f} %"
+            )
         if self.detection is not None:
             score = self.detection
             parts.append(

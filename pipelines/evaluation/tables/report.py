@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.evaluation.scores.bootstrap import Interval
 from pipelines.evaluation.scores.classification import ClassificationScore, Pooling
 from pipelines.evaluation.scores.detection import DetectionScore
+from pipelines.evaluation.scores.ordered_events import EventScore
 from pipelines.metrics.precision import mean_of_present
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ def detection_to_dict(score: DetectionScore) -> dict[str, Any]:
             for item in score.anticipation
         ]
     return result
+
+
+def event_table(score: EventScore) -> Table:
+    """An event on each line: the phase that begins with it, and in how many recordings it is found in time."""
+    return Table(("begins", "found"), (*zip(score.events, score.found, strict=True), ("all", score.pce)))
 
 
 def classification_to_dict(scores: dict[Pooling, ClassificationScore]) -> dict[str, Any]:
