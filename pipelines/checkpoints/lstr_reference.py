@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pipelines.checkpoints.imported import Outputs, Reference
 from pipelines.errors import UsageError
-from pipelines.model.config import ModelConfig as BaseConfig
+from pipelines.model.config import ModelConfig
 from pipelines.model.lstr_config import LstrConfig
 
 _BATCH = 16  # windows that are computed at once
@@ -63,15 +63,15 @@ class LstrReference:
             windows = alike if windows[: len(alike)] == alike else windows[:1]
             long = long_rows[torch.tensor([window.long for window in windows])]
             work = work_rows[torch.tensor([window.work for window in windows])]
-            for scores in self._scores(long, work, [window.masked for window in windows]).split(1):
-                yield Outputs(scores, None)
+            for row in self._scores(long, work, [window.masked for window in windows]):
+                yield Outputs(row.unsqueeze(0), None)
             first += len(windows)
 
-    def changed(self, config: BaseConfig, weights: Mapping[str, Tensor]) -> Reference:
+    def changed(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> Reference:
         raise UsageError("an LSTR or TeSTra converts as it is: leave --mode and --drop-decoder out")
 
     def _scores(self, long: Tensor, work: Tensor, masked: list[int]) -> Tensor:
-        """Scores (B, classes) from samples (B, L, d), of which the first `masked` are not seen, and work rows (B, m, d)."""
+        """Scores (B, classes) from samples (B, L, d) and work rows (B, m, d). masked: samples that are not seen."""
         config = self.config
         table = self.weights["pos_encoding.pe"].squeeze(1)
         if config.long_positions:
@@ -141,7 +141,7 @@ class LstrReference:
         weights = self.weights[f"{name}.in_proj_weight"].chunk(3)
         biases = self.weights[f"{name}.in_proj_bias"].chunk(3)
         query, key, value = (
-            F.linear(source, weight, shift).unflatten(-1, (self.config.heads, -1)).transpose(1, 2)
+            F.linear(source, weight, shift).view(*source.shape[:2], self.config.heads, -1).transpose(1, 2)
             for source, weight, shift in zip((rows, memory, memory), weights, biases, strict=True)
         )
         scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.errors import ConfigurationError
 from pipelines.model.config import Activation
 
 
@@ -51,3 +50,8 @@ class LstrConfig:
         """Entries of the table of positions: the long memory's, where they are used, and then the work memory's."""
         work = self.work_samples if self.work_positions else 0
         return (self.long_samples if self.long_positions else 0) + work
+
+    @property
+    def encoded_rows(self) -> int:
+        """Rows of the encoded long memory: the queries of the last module that has any."""
+        return next(count for count in reversed(self.encoder_queries) if count)

@@ -48,7 +48,7 @@ class MemoryAttention(nn.Module):
         """
         query_weight, key_weight, value_weight = self._weights()
         query_bias, _, value_bias = self.in_projection.bias.chunk(3)
-        query = F.linear(row, query_weight, query_bias).unflatten(1, (self.heads, -1)) * self.scale  # (N, h, w)
+        query = F.linear(row, query_weight, query_bias).view(row.shape[0], self.heads, -1) * self.scale
         query = torch.bmm(query.transpose(0, 1), key_weight).transpose(0, 1)  # (N, h, d)
         scores = torch.bmm(query, memory.transpose(1, 2))  # (N, h, n)
         if seen is not None:
@@ -63,10 +63,10 @@ class MemoryAttention(nn.Module):
         weight, bias = self.in_projection.weight[: self.width], self.in_projection.bias[: self.width]
         return self.split(F.linear(rows, weight, bias)) * self.scale
 
-    def key_value(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def key_value(self, memory: Tensor, bias: bool = True) -> tuple[Tensor, Tensor]:
         """Keys and values of a memory (N, n, d): two (N, h, n, w)."""
-        weight, bias = self.in_projection.weight[self.width :], self.in_projection.bias[self.width :]
-        key, value = F.linear(memory, weight, bias).chunk(2, dim=-1)
+        added = self.in_projection.bias[self.width :] if bias else None
+        key, value = F.linear(memory, self.in_projection.weight[self.width :], added).chunk(2, dim=-1)
         return self.split(key), self.split(value)
 
     def value(self, memory: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class MemoryAttention(nn.Module):
 
     def split(self, rows: Tensor) -> Tensor:
         """(N, m, d) to heads (N, h, m, w)."""
-        return rows.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return rows.view(*rows.shape[:-1], self.heads, rows.shape[-1] // self.heads).transpose(1, 2)
 
     def joined(self, heads: Tensor) -> Tensor:
         """Heads (N, h, m, w) to projected rows (N, m, d)."""
@@ -90,7 +90,7 @@ class MemoryAttention(nn.Module):
     def _weights(self) -> tuple[Tensor, Tensor, Tensor]:
         """The parts of the in-projection by head: (d, d) for queries, (h, w, d) for keys and for values."""
         query, key, value = self.in_projection.weight.chunk(3)
-        return query, key.unflatten(0, (self.heads, -1)), value.unflatten(0, (self.heads, -1))
+        return query, key.view(self.heads, -1, self.width), value.view(self.heads, -1, self.width)
 
 
 class MemoryLayer(nn.Module):

@@ -44,7 +44,7 @@ class Place(NamedTuple):
     row: Tensor  # its row in the work memory
     start: Tensor  # frame that the work memory begins at
     fresh: Tensor  # bool: whether there was no step with this start before
-    count: Tensor  # samples that the long memory of this phase has ever had, this step's included
+    entered: Tensor  # samples that the long memory of this phase has ever had, this step's included
 
 
 def place(config: LstrConfig, frame: Tensor) -> Place:
@@ -54,8 +54,8 @@ def place(config: LstrConfig, frame: Tensor) -> Place:
     start = frame - row * config.work_rate
     fresh = (frame < config.work_rate) | (frame >= config.work_samples * config.work_rate)
     turns = start // rate
-    count = torch.where((start % rate == 0) & (start > 0), turns, turns + 1)
-    return Place(frame, row, start, fresh, count)
+    entered = torch.where((start % rate == 0) & (start > 0), turns, turns + 1)
+    return Place(frame, row, start, fresh, entered)
 
 
 def enter_(state: LongState, config: LstrConfig, brought: Tensor, at: Place, active: Tensor | None) -> None:
@@ -70,14 +70,14 @@ def enter_(state: LongState, config: LstrConfig, brought: Tensor, at: Place, act
         return
     sample = state.pending[rows, torch.clamp(at.start - rate, min=0) % waiting]
     score, value, key_value = _parts(state, sample)
-    phase, slot = at.start % rate, (at.count - 1) % config.long_samples
+    phase, slot = at.start % rate, (at.entered - 1) % config.long_samples
     old_score, old_value = state.score[rows, phase, :, :, slot], state.value[rows, phase, :, slot]
     _write(state.score, (rows, phase, slice(None), slice(None), slot), score, entering)
     _write(state.value, (rows, phase, slice(None), slot), value, entering)
     _write(state.key_value, (rows, phase, slice(None), slice(None), slot), key_value, entering)
     if state.sums is None:
         return
-    exchange = Exchange(score, value, old_score, old_value, at.count > config.long_samples)
+    exchange = Exchange(score, value, old_score, old_value, at.entered > config.long_samples)
     before = QuerySums(*(tensor[rows, phase] for tensor in state.sums))
     after = query_sums.exchanged(before, exchange, samples(state, config, at), config.decay)
     for tensor, new in zip(state.sums, after, strict=True):
@@ -89,8 +89,8 @@ def samples(state: LongState, config: LstrConfig, at: Place) -> Samples:
     rows = torch.arange(at.frame.shape[0], device=at.frame.device)
     phase = at.start % config.long_rate
     slots = torch.arange(config.long_samples, device=at.frame.device)
-    age = (at.count.unsqueeze(1) - 1 - slots) % config.long_samples
-    present = age < at.count.unsqueeze(1)
+    age = (at.entered.unsqueeze(1) - 1 - slots) % config.long_samples
+    present = age < at.entered.unsqueeze(1)
     return Samples(state.score[rows, phase], state.value[rows, phase], age, present)
 
 
@@ -130,15 +130,15 @@ def recalled_(state: WorkState, config: LstrConfig, memory: Tensor, at: Place, a
 
 
 def _parts(state: LongState, sample: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What a frame brings (B, c), taken apart: scores (B, h, q), value (B, h, w), keys and values (B, 2 · layers, h, w)."""
-    _, _, heads, queries, _ = state.score.shape
-    width = state.value.shape[-1]
-    layers = state.key_value.shape[2]
-    score, value, key_value = sample.split([heads * queries, heads * width, layers * heads * width], dim=1)
+    """What a frame brings (B, c): scores (B, h, q), value (B, h, w), further keys and values (B, 2 · layers, h, w)."""
+    batch, _, heads, queries, _ = state.score.shape
+    layers, width = state.key_value.shape[2], state.value.shape[-1]
+    sizes = [heads * queries, heads * width, layers * heads * width]
+    score, value, key_value = torch.split(sample, sizes, dim=1)
     return (
-        score.unflatten(1, (heads, queries)),
-        value.unflatten(1, (heads, width)),
-        key_value.unflatten(1, (layers, heads, width)),
+        score.view(batch, heads, queries),
+        value.view(batch, heads, width),
+        key_value.view(batch, layers, heads, width),
     )
 
 
