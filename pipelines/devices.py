@@ -33,3 +33,13 @@ def use_threads(count: int | None) -> None:
     if count < 1:
         raise UsageError(f"--threads must be at least 1, not {count}")
     torch.set_num_threads(count)
+
+
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Whether a device has instructions for 16-bit products; without them they are slower than 32-bit ones."""
+    import torch
+
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))

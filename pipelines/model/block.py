@@ -198,7 +198,7 @@ class Block(nn.Module):
         rings = []
         for ring, new in ((state.key, key), (state.value, value)):
             ring = ring.clone()
-            ring[batch_rows, :, slots] = new[:, :, -last:].transpose(1, 2)
+            ring[batch_rows, :, slots] = new[:, :, -last:].transpose(1, 2).to(ring.dtype)  # training may use 16 bits
             rings.append(ring)
         return self.finish(rows, join_heads(attended)), SingleOutputState(rings[0], rings[1], recent)
 

@@ -22,6 +22,7 @@ class Objective:
     loss: Literal["cross-entropy", "binary"]
     label_smoothing: float = 0.0
     anticipation: float = 0.5
+    bfloat16: bool = False  # matrix products in 16 bits; losses are computed in 32
 
     def weights(self, batch: Batch) -> Tensor:
         """(2,) float64: weight of the labelled frames and of the anticipated ones."""
@@ -31,6 +32,10 @@ class Objective:
 
     def loss_of(self, model: ContinualTransformer, batch: Batch, weights: Tensor) -> Tensor:
         """This batch's share of the loss, where `weights` are those of the whole (global) batch."""
+        with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=self.bfloat16):
+            return self._loss_of(model, batch, weights)
+
+    def _loss_of(self, model: ContinualTransformer, batch: Batch, weights: Tensor) -> Tensor:
         if self.mode == "chunk":
             return self._chunk_loss(model, batch) / _divisor(weights[0])
         loss, coming = self._window_losses(model, batch)
@@ -42,7 +47,9 @@ class Objective:
     def _chunk_loss(self, model: ContinualTransformer, batch: Batch) -> Tensor:
         state = model.initial_state(batch.tokens.shape[0], batch.start)
         logits, _ = model.steps(batch.tokens, state)
-        losses = frame_losses(logits.flatten(0, 1), batch.targets.flatten(0, 1), self.loss, self.label_smoothing)
+        losses = frame_losses(
+            logits.float().flatten(0, 1), batch.targets.flatten(0, 1), self.loss, self.label_smoothing
+        )
         return weighted_sum(losses, batch.weight.flatten())
 
     def _window_losses(self, model: ContinualTransformer, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -57,7 +64,7 @@ class Objective:
             else:
                 logits, anticipation = model.predict(tokens, start)
                 coming = coming + self._anticipation_loss(anticipation, batch, rows)
-            losses = frame_losses(logits, batch.targets[rows, length - 1], self.loss, self.label_smoothing)
+            losses = frame_losses(logits.float(), batch.targets[rows, length - 1], self.loss, self.label_smoothing)
             total = total + weighted_sum(losses, batch.weight[rows, length - 1])
         return total, coming
 
@@ -66,7 +73,9 @@ class Objective:
         if batch.future is None or batch.future_weight is None:
             raise ValueError("a model with a decoder needs batches with the targets of coming frames")
         targets, weight = batch.future[rows].flatten(0, 1), batch.future_weight[rows].flatten()
-        return weighted_sum(frame_losses(anticipation.flatten(0, 1), targets, self.loss, self.label_smoothing), weight)
+        return weighted_sum(
+            frame_losses(anticipation.float().flatten(0, 1), targets, self.loss, self.label_smoothing), weight
+        )
 
 
 def _divisor(weight: Tensor) -> float:

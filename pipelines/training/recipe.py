@@ -19,6 +19,8 @@ Sampling = Literal["auto", "chunk", "window"]
 LossOn = Literal["auto", "last", "every"]
 # auto: binary where a frame may have several labels, else cross-entropy.
 Loss = Literal["auto", "cross-entropy", "binary"]
+# bfloat16: matrix products of a training step in 16 bits, weights and scores in 32. auto: where the processor has them.
+Precision = Literal["float32", "bfloat16", "auto"]
 # What `best` is chosen by. auto: accuracy at the last token (clips) or mAP (frames).
 Metric = Literal["auto", "accuracy", "accuracy_mean", "accuracy_vote", "map", "loss"]
 
@@ -76,6 +78,7 @@ class ScheduleOptions:
     factor: float = 0.1  # step: after each epoch. plateau: when the metric stays away. cosine: what is left at the end
     patience: int = 2  # plateau: epochs without a better metric that are tolerated
     warm_up: float = 0.0  # epochs over which the rate rises from zero
+    warm_up_steps: int = 0  # the same in steps, whatever the size of the data; one of the two
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,8 @@ class TrainingOptions:
     """[training]"""
 
     epochs: int = 50
+    least_steps: int = 0  # small data: epochs are added until there are as many steps as this
+    precision: Precision = "float32"
     batch_size: int = 32  # windows or whole clips in a step
     seed: int = 0
     sampling: Sampling = "auto"
@@ -168,6 +173,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "training.sampling": get_args(Sampling),
     "training.loss_on": get_args(LossOn),
     "training.loss": get_args(Loss),
+    "training.precision": get_args(Precision),
     "training.metric": get_args(Metric),
 }
 # Key: smallest and largest value, and whether the smallest is allowed itself.
@@ -180,7 +186,9 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "schedule.factor": (0, 1, True),
     "schedule.patience": (0, float("inf"), True),
     "schedule.warm_up": (0, float("inf"), True),
+    "schedule.warm_up_steps": (0, float("inf"), True),
     "training.epochs": (1, float("inf"), True),
+    "training.least_steps": (0, float("inf"), True),
     "training.batch_size": (1, float("inf"), True),
     "training.seed": (0, 2**32 - 1, True),
     "training.chunk": (1, float("inf"), True),
@@ -235,6 +243,8 @@ def _check_ranges(recipe: Recipe) -> None:
             lower = f"at least {low:g}" if inclusive else f"above {low:g}"
             upper = "" if high == float("inf") else f" and at most {high:g}"
             raise RecipeValueError(key, f"must be {lower}{upper}, not {value}")
+    if recipe.schedule.warm_up and recipe.schedule.warm_up_steps:
+        raise ConfigurationError("schedule.warm_up (epochs) and schedule.warm_up_steps are two ways to say one thing")
     augmentation = recipe.augmentation
     for number, size in (("time_masks", "time_mask"), ("feature_masks", "feature_mask")):
         if bool(getattr(augmentation, number)) != bool(getattr(augmentation, size)):

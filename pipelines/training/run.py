@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import read_header
-from pipelines.devices import choose_device
+from pipelines.devices import choose_device, multiplies_bfloat16
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
@@ -18,7 +21,7 @@ from pipelines.training.augment import is_active
 from pipelines.training.bands import band_layout, is_along_bands
 from pipelines.training.batching import BatchLoader
 from pipelines.training.data import TrainingData, open_data, open_media
-from pipelines.training.distributed import Processes, processes
+from pipelines.training.distributed import CPU, Processes, processes
 from pipelines.training.events import BaselineDone, Observer, Remark, nobody
 from pipelines.training.feature_cache import OnItem, feature_spec
 from pipelines.training.finetune_extractor import finetune_extractor
@@ -122,7 +125,8 @@ def train_on(
         check_initial_features(recipe.model.init, data.spec, data.width, observer)
     config = model_config(recipe, data.width, len(data.dataset.class_names), observer)
     model = make_model(recipe, config, seed, statistics)
-    problem = make_problem(data, recipe, config, statistics)
+    problem = make_problem(data, recipe, config, statistics, group.device)
+    recipe = _with_enough_steps(recipe, problem)
     trainer = Trainer(model, problem, recipe, folder, group, observer)
     if resume:
         trainer.restore(folder.read_state(group.device))
@@ -152,7 +156,11 @@ def train_on(
 
 
 def make_problem(
-    data: TrainingData, recipe: Recipe, config: ModelConfig, statistics: FeatureStatistics | None
+    data: TrainingData,
+    recipe: Recipe,
+    config: ModelConfig,
+    statistics: FeatureStatistics | None,
+    device: torch.device = CPU,
 ) -> Problem:
     """What the loop needs to know of data and recipe."""
     options, dataset = recipe.training, data.dataset
@@ -204,8 +212,16 @@ def make_problem(
         },
         score_kind=score_kind(loss),
     )
-    objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation)
+    bfloat16 = options.precision == "bfloat16" or (options.precision == "auto" and multiplies_bfloat16(device))
+    objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation, bfloat16)
     return Problem(loader, plan, objective, validator, metric, described)
+
+
+def _with_enough_steps(recipe: Recipe, problem: Problem) -> Recipe:
+    """The recipe with as many epochs as `least_steps` takes on these data."""
+    options = recipe.training
+    epochs = math.ceil(options.least_steps / len(problem.batches(options.seed, 0)))
+    return replace(recipe, training=replace(options, epochs=max(options.epochs, epochs)))
 
 
 def _baseline(data: TrainingData, problem: Problem, recipe: Recipe, observer: Observer) -> PerFrameScores | None:

@@ -20,16 +20,18 @@ class LearningRate:
     def at(self, epoch: int, step: int, steps: int) -> float:
         """The learning rate of a step; `epoch` and `step` count from 0, `steps` are those of the epoch."""
         options = self.options
-        done = epoch + step / max(steps, 1)  # epochs
+        steps = max(steps, 1)
+        done = epoch + step / steps  # epochs
+        warm_up = options.warm_up_steps / steps if options.warm_up_steps else options.warm_up
         factor = self.scale
-        if options.warm_up and done < options.warm_up:
+        if warm_up and done < warm_up:
             # The first step already moves: it counts as the end of its own share.
-            return self.base * factor * (done + 1 / max(steps, 1)) / (options.warm_up + 1 / max(steps, 1))
+            return self.base * factor * (done + 1 / steps) / (warm_up + 1 / steps)
         if options.name == "step":
             factor *= options.factor**epoch
         elif options.name == "cosine":
-            span = max(self.epochs - options.warm_up, 1e-9)
-            place = min(max((done - options.warm_up) / span, 0.0), 1.0)
+            span = max(self.epochs - warm_up, 1e-9)
+            place = min(max((done - warm_up) / span, 0.0), 1.0)
             factor *= options.factor + (1 - options.factor) * (1 + math.cos(math.pi * place)) / 2
         return self.base * factor
 

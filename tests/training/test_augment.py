@@ -215,6 +215,8 @@ def test_schedules() -> None:
     assert rates(name="constant") == [1.0] * 6
     assert rates(name="step", factor=0.1) == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
     cosine = rates(name="cosine", factor=0.0, warm_up=1.0)
+    steps = len(cosine) // 3
+    assert rates(name="cosine", factor=0.0, warm_up_steps=steps) == cosine  # an epoch, said in steps
     assert cosine == pytest.approx([1 / 3, 2 / 3, 1.0, 0.853553, 0.5, 0.146447], abs=1e-5)
     plateau = LearningRate(ScheduleOptions(name="plateau", factor=0.6, patience=2), 1.0, epochs=9)
     seen = []

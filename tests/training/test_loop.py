@@ -189,6 +189,15 @@ def test_early_stop_and_plateau(tmp_path: Path) -> None:
     assert [epoch.learning_rate for epoch in epochs] == [1e-9, 1e-9, 5e-10]
 
 
+def test_small_data_are_passed_until_there_are_enough_steps(tmp_path: Path) -> None:
+    recipe = tiny_recipe(epochs=2, least_steps=25)
+    result = train_on(stream_data(), recipe, RunFolder(tmp_path / "run"))
+    steps = result.steps / result.epochs
+    assert result.steps >= 25 > result.steps - 2 * steps
+    assert RunFolder(tmp_path / "run").recipe().training.epochs == result.epochs
+    assert train_on(stream_data(), tiny_recipe(epochs=2, least_steps=1), RunFolder(tmp_path / "enough")).epochs == 2
+
+
 def test_waiting_for_a_metric_that_will_not_come_is_refused(tmp_path: Path) -> None:
     data = stream_data(validation=())
     for recipe in (tiny_recipe(early_stop=2), replace(tiny_recipe(), schedule=ScheduleOptions(name="plateau"))):

@@ -77,6 +77,26 @@ def test_chunk_gradient_is_window_gradient(changes: dict, partial: bool) -> None
     assert max(float(gradient.abs().max()) for gradient in by_chunk.values()) > 1e-3
 
 
+@pytest.mark.parametrize("mode", ["chunk", "window"])
+def test_products_in_16_bits_give_nearly_the_same_loss_and_gradients_in_32(mode: str) -> None:
+    torch.manual_seed(0)
+    model = ContinualTransformer(tiny_config())
+    batch = loader().load([Sample(0, 0, WINDOW, WINDOW - 1), Sample(1, 6, 6 + WINDOW, 5 + WINDOW)], epoch=0, step=0)
+    losses = {}
+    for bfloat16 in (False, True):
+        model.zero_grad()
+        objective = Objective(mode, "cross-entropy", bfloat16=bfloat16)
+        loss = objective.loss_of(model, batch, objective.weights(batch))
+        loss.backward()
+        losses[bfloat16] = float(loss.detach())
+        assert loss.dtype == torch.float32
+        assert {parameter.grad.dtype for parameter in model.parameters() if parameter.grad is not None} == {
+            torch.float32
+        }
+    assert losses[True] != losses[False]
+    assert losses[True] == pytest.approx(losses[False], rel=0.02)
+
+
 def test_a_batch_is_the_sum_of_its_parts() -> None:
     """What a process of a distributed run computes adds up: same weights, shares of the same loss."""
     torch.manual_seed(0)
