@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
+    from pipelines.streaming.messages import Remark, SourceEnded
     from pipelines.streaming.output.summary import Statistics
-    from pipelines.streaming.pipeline import SourceEnded
-    from pipelines.streaming.playing.rows import Remark
     from pipelines.streaming.predicting.prediction import Prediction
     from pipelines.streaming.run import Observer
     from pipelines.streaming.sources.source import StreamSource

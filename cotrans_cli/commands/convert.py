@@ -125,7 +125,6 @@ def convert(
     from pipelines.checkpoints.conversion import convert as run_conversion
     from pipelines.checkpoints.imported import Hints
     from pipelines.checkpoints.labels import read_labels
-    from pipelines.costs.counting import count_macs
     from pipelines.files import refuse_overwriting
 
     if out is not None and labels is not None:
@@ -154,7 +153,7 @@ def convert(
         verify=verify,
     )
     with _progress() as on_progress:
-        conversion = run_conversion(file, options, lambda function: count_macs(function).total, on_progress)
+        conversion = run_conversion(file, options, on_progress)
     if json:
         print_json(conversion.to_dict())
     else:

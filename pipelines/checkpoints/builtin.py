@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from pipelines.checkpoints.safetensors_header import SUFFIX, read_metadata
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
 from pipelines.wording import did_you_mean
+
+SUFFIX = ".safetensors"
+_LARGEST_HEADER = 100_000_000  # bytes, as in the safetensors library
 
 
 @dataclass(frozen=True)
@@ -72,3 +74,15 @@ def find_model(name_or_path: str | Path) -> Path:
         raise InputError(f"there is no model file {text}")
     known = f"built in: {', '.join(names)}" if names else "no model is built into this copy of cotrans"
     raise UsageError(f"there is no model file and no built-in model '{text}'{did_you_mean(text, names)} ({known})")
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """What stands under `__metadata__` of a safetensors file, read without PyTorch; empty where there is nothing."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = file.read(length) if length <= _LARGEST_HEADER else b""
+    try:
+        values = json.loads(header)
+        return {str(key): str(value) for key, value in values.get("__metadata__", {}).items()}
+    except (ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} is damaged, truncated or not a safetensors file") from error

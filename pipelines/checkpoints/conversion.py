@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from pipelines.checkpoints.opening import OpenedSource, open_source
 from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import filled_model
 from pipelines.checkpoints.proof import LIMIT, Progress, Proof, prove, random_stream
+from pipelines.costs.counting import count_macs
 from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.features.files.npy_reader import read_npy
 from pipelines.files import file_sha256, unwritable
@@ -27,8 +28,6 @@ from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
 
 Mode = Literal["exact", "recycling"]
-CountMacs = Callable[[Callable[[], object]], int]
-# What weights are called before they are converted.
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,7 @@ class Conversion:
         }
 
 
-def convert(
-    path: Path, options: ConversionOptions, count_macs: CountMacs, progress: Progress | None = None
-) -> Conversion:
+def convert(path: Path, options: ConversionOptions, progress: Progress | None = None) -> Conversion:
     """Convert a checkpoint and write it, if the proof holds; otherwise CheckpointError, and nothing is written."""
     target = output_path(path, options.output, options.force, options.verify)
     opened = open_source(path, _hints(options))
@@ -134,8 +131,8 @@ def convert(
         beside=opened.beside,
         notes=tuple(notes),
         parameters=sum(parameter.numel() for parameter in model.parameters()),
-        macs_before=_regular_macs(opened.imported, model, count_macs),
-        macs_after=_step_macs(model, count_macs),
+        macs_before=_regular_macs(opened.imported, model),
+        macs_after=_step_macs(model),
         state_bytes=model.initial_state(1).nbytes,
         proof=proof,
         verified=verified,
@@ -198,19 +195,19 @@ def _own_features(path: Path, model: ContinualTransformer) -> Tensor:
 
 
 @torch.inference_mode()
-def _regular_macs(imported: Imported, model: ContinualTransformer, count_macs: CountMacs) -> int:
+def _regular_macs(imported: Imported, model: ContinualTransformer) -> int:
     """MACs of the source's regular model for one prediction."""
     config = imported.config
     window = torch.zeros(1, config.window, config.input_width, dtype=model.classifier.weight.dtype)
-    return count_macs(lambda: imported.reference(window, 0))
+    return count_macs(imported.reference, window, 0).total
 
 
 @torch.inference_mode()
-def _step_macs(model: ContinualTransformer, count_macs: CountMacs) -> int:
+def _step_macs(model: ContinualTransformer) -> int:
     """MACs of one step in a full window."""
     stream = random_stream(model.config, model.classifier.weight.dtype, seed=1)[: model.config.window + 1]
     _, state = model.steps(stream[:-1].unsqueeze(0), model.initial_state(1))
-    return count_macs(lambda: model.step_(stream[-1:], state))
+    return count_macs(model.step_, stream[-1:], state).total
 
 
 def _advice(options: ConversionOptions, opened: OpenedSource, names: tuple[str, ...]) -> list[str]:

@@ -23,7 +23,7 @@ from pipelines.evaluation.scores.scoring import Evaluation
 from pipelines.metrics.probabilities import ScoreKind, probabilities
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.running.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
-from pipelines.running.runner import Damage, Mode, Recording, Rows, Run, Speed, run_model, speed_of
+from pipelines.running.runner import Damage, Mode, Recording, RowSource, Run, Speed, run_model, speed_of
 from pipelines.running.timing import time_steps
 from pipelines.wording import listed
 
@@ -218,7 +218,7 @@ def measure_cost(model: ContinualTransformer) -> Cost:
     return Cost(step.total, window.total, sum(p.numel() for p in model.parameters()), state.nbytes)
 
 
-def _opener(dataset: Dataset, item: Item) -> Callable[[], Rows]:
+def _opener(dataset: Dataset, item: Item) -> Callable[[], RowSource]:
     return lambda: open_rows(item, dataset.trim)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pipelines.errors import ConfigurationError
 from pipelines.features.audio import build_audio_extractor
-from pipelines.features.spec import ExtractorSpec, FeatureSpec, Option
-from pipelines.features.spec_difference import spec_difference
+from pipelines.features.spec import ExtractorSpec, FeatureSpec, Option, spec_difference
 from pipelines.features.stream_factory import known_options
 
 # Options that decide which numbers a row holds: with others, nothing in it means what the model has learned.

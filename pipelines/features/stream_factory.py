@@ -21,8 +21,7 @@ from pipelines.features.networks.files import (
     is_whole,
     network_options,
 )
-from pipelines.features.spec import Align, FeatureSpec, Option
-from pipelines.features.spec_difference import spec_difference
+from pipelines.features.spec import Align, FeatureSpec, Option, spec_difference
 from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
 from pipelines.features.weights.store import WeightStore
 from pipelines.wording import did_you_mean

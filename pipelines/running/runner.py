@@ -30,8 +30,8 @@ MODES: tuple[Mode, ...] = ("stream", "chunk", "window")
 _BATCH: dict[Mode, int] = {"stream": 1, "chunk": 64, "window": 8}
 
 
-class Rows(Protocol):
-    """Features (rows, width) that can be sliced by rows."""
+class RowSource(Protocol):
+    """Features (rows, width) that may stay on disk until some of their rows are asked for. An array is one."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -44,10 +44,10 @@ class Recording:
     """A name and a way to its features."""
 
     name: str
-    open: Callable[[], Rows]
+    open: Callable[[], RowSource]
 
     @classmethod
-    def of(cls, name: str, rows: Rows) -> Recording:
+    def of(cls, name: str, rows: RowSource) -> Recording:
         """A recording whose features are at hand."""
         return cls(name, lambda: rows)
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PcmOptions, PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Summary
-from pipelines.streaming.pipeline import SourceEnded, Stream
+from pipelines.streaming.pipeline import Stream
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.session import StreamSession
 from pipelines.streaming.predicting.stream_model import StreamModel, open_model

@@ -6,7 +6,6 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -14,12 +13,12 @@ from types import TracebackType
 from typing import Any
 
 from pipelines.errors import CotransError, InputError, UsageError
+from pipelines.streaming.messages import Ended, Place, Remark, Row, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
 from pipelines.streaming.playing.emitter import PlayContext, RowEmitter
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.player import play
-from pipelines.streaming.playing.rows import Ended, Place, Remark, Row
 from pipelines.streaming.predicting.encoder_stage import EncoderStage, Mark, Message, Result
 from pipelines.streaming.predicting.prediction import Interpreter, Prediction
 from pipelines.streaming.predicting.session import StreamSession
@@ -36,16 +35,6 @@ from pipelines.streaming.sources.source import StreamSource
 LIVE_ROWS, FAST_ROWS = 4, 64  # rows of each source that may wait for the model: little delay, or full batches
 LIVE_RESULTS, FAST_RESULTS = 8, 64  # steps whose results may wait for the output
 GOODBYE = 3.0  # seconds that closing waits for a thread
-
-
-@dataclass(frozen=True)
-class SourceEnded:
-    """A source is over, at its end or by an error."""
-
-    number: int
-    name: str
-    error: CotransError | None
-    end: float | None = None  # media seconds at which it ended, where that is known
 
 
 class Stream:

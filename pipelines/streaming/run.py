@@ -10,13 +10,13 @@ from typing import Protocol, TextIO
 
 from pipelines.errors import InputError, UsageError
 from pipelines.files import refuse_overwriting, write_text
+from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
 from pipelines.streaming.output.overlay import SUFFIXES, Overlay
 from pipelines.streaming.output.sinks import Sink
 from pipelines.streaming.output.summary import Statistics, Summary
-from pipelines.streaming.pipeline import SourceEnded, Stream
-from pipelines.streaming.playing.rows import Remark
+from pipelines.streaming.pipeline import Stream
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.features.extractor import Rows
 from pipelines.training.bands import BandLayout
 from pipelines.training.recipe import AugmentationOptions
 from pipelines.training.statistics import FeatureStatistics
-
-Rows = NDArray[np.float32]
 
 CURVE_KNOTS = 6  # of the random frequency response: a microphone and a room, not single tones
 

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import InputError
+from pipelines.features.extractor import Rows
 from pipelines.training.augment import augment, is_active, mixing_share, resampling_places
 from pipelines.training.bands import BandLayout, band_layout
 from pipelines.training.recipe import AugmentationOptions
 from pipelines.training.recordings import Recording
 from pipelines.training.sampling import SAMPLE_STREAM, Sample
 from pipelines.training.statistics import FeatureStatistics
-
-Rows = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +13,8 @@ from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
 from pipelines.errors import InputError
-
-Rows = NDArray[np.float32]
-
-
-class RowSource(Protocol):
-    """Rows that may stay on disk until a slice of them is asked for. An array is one."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: slice, /) -> Rows: ...
+from pipelines.features.extractor import Rows
+from pipelines.running.runner import RowSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +29,7 @@ class Recording:
     valid: NDArray[np.bool_] | None = None  # (T,): False where a row is left out of loss and score
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.rows.shape[0]
 
     def target_rows(self, index: NDArray[np.int64]) -> Rows:
         """(k,) row numbers to (k, classes)."""
@@ -62,14 +53,14 @@ def open_recordings(dataset: Dataset, items: Iterable[Item]) -> tuple[Recording,
 
 def feature_width(recordings: Sequence[Recording]) -> int:
     """Numbers per row."""
-    return int(recordings[0].rows[0:1].shape[1])
+    return recordings[0].rows.shape[1]
 
 
 def check_widths(recordings: Sequence[Recording]) -> None:
     """All recordings must have features of the same width."""
     widths: dict[int, str] = {}
     for recording in recordings:
-        widths.setdefault(int(recording.rows[0:1].shape[1]), recording.name)
+        widths.setdefault(recording.rows.shape[1], recording.name)
     if len(widths) > 1:
         listed = " and ".join(f"{width} ({name})" for width, name in list(widths.items())[:2])
         raise InputError(f"the features have different widths: {listed}; extract all of them in the same way")

@@ -18,7 +18,6 @@ from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import OwnReference, filled_model
 from pipelines.checkpoints.proof import Proof, prove, random_stream
 from pipelines.checkpoints.source_file import SourceFile
-from pipelines.costs.counting import count_macs
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.model import ContinualTransformer, ModelConfig
 from tests.checkpoints.made_oadtr import oadtr_weights
@@ -27,7 +26,7 @@ NO_TOKEN = Hints(class_token=False)
 
 
 def run(path: Path, **options: object) -> Conversion:
-    return convert(path, ConversionOptions(**options), lambda function: count_macs(function).total)  # type: ignore[arg-type]
+    return convert(path, ConversionOptions(**options))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -286,9 +285,5 @@ def test_macs_at_the_papers_sizes(blocks: int, token: bool, regular: float, limi
     source = SourceFile(Path("random"), "torch", weights, {"enc_layers": 64, "num_heads": 8}, ())
     imported = read(source, Hints(class_token=token))
     model = filled_model(imported.config, imported.weights)
-
-    def count(function: object) -> int:
-        return count_macs(function).total  # type: ignore[arg-type]
-
-    assert conversion_module._regular_macs(imported, model, count) == pytest.approx(regular, rel=0.015)
-    assert conversion_module._step_macs(model, count) <= limit
+    assert conversion_module._regular_macs(imported, model) == pytest.approx(regular, rel=0.015)
+    assert conversion_module._step_macs(model) <= limit

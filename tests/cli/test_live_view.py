@@ -10,9 +10,8 @@ from rich.console import Console
 
 from cotrans_cli.live_view import LiveView, clock
 from pipelines.errors import InputError
+from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.output.summary import Statistics
-from pipelines.streaming.pipeline import SourceEnded
-from pipelines.streaming.playing.rows import Remark
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.sources.source import StreamSource
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipelines.streaming import PlayOptions, Stream, find_sources
-from pipelines.streaming.pipeline import SourceEnded
+from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.predicting.prediction import Prediction
 from tests.streaming.made_streams import played, scores_of, small_model, write_rows, write_sound
 

@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 
+from pipelines.streaming.messages import Ended, Place, Row
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.pacing import PlaybackClock
-from pipelines.streaming.playing.rows import Ended, Place, Row
 
 CAPACITY = 4  # rows
 HOP = 0.25  # seconds

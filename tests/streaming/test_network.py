@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import InputError
 from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
-from pipelines.streaming.playing.rows import Remark
+from pipelines.streaming.messages import Remark
 from pipelines.streaming.predicting.prediction import Prediction
 from tests.features.made_media import AudioTrackOptions, write_media
 from tests.streaming.flaky_server import Script, serving

@@ -26,8 +26,7 @@ from pipelines.features.files.layout import TargetFiles, target_files
 from pipelines.features.files.npy_writer import Dtype
 from pipelines.features.joint import FeatureStream, feature_rows
 from pipelines.features.media import AudioBlock, DamagedMediaError, MediaReader, VideoFrame, decode
-from pipelines.features.spec import FeatureSpec
-from pipelines.features.spec_difference import spec_difference
+from pipelines.features.spec import FeatureSpec, spec_difference
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.file_lock import LockBusyError, file_lock
 from pipelines.files import FULL_DISK, unwritable

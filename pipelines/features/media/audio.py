@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from pipelines.features.media.downmix import to_mono
 from pipelines.features.media.info import AudioBlock
 from pipelines.features.media.resampler import Resampler
-from pipelines.features.media.timeline import Timeline, timestamp
-from pipelines.features.media.track import TrackReader
+from pipelines.features.media.timeline import Timeline, TrackReader, timestamp
 
 JITTER = 0.1  # seconds by which timestamps may differ from the count of samples before the count is corrected
 SILENCE = 1.0  # seconds of silence per block, so that a long gap needs no memory

@@ -44,3 +44,23 @@ class Timeline:
                 time = self.reached
         self.reached = max(self.reached, time + duration)
         return time
+
+
+class TrackReader:
+    """One track of a source, placed in media time from `start` on."""
+
+    def __init__(self, timeline: Timeline, start: float) -> None:
+        self.late = 0  # frames that came after something else had been given for their time
+        self._filled = False
+        self._timeline = timeline
+        self._start = start
+
+    @property
+    def jumps(self) -> int:
+        """Timestamps that could not be true."""
+        return self._timeline.jumps
+
+    @property
+    def source_end(self) -> float:
+        """Media time that the source's own frames reach, without anything that was filled in."""
+        return self._timeline.reached

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.features.media.info import VideoFrame
 from pipelines.features.media.picture import Matrix, display_matrix, to_rgb
-from pipelines.features.media.timeline import Timeline, timestamp
-from pipelines.features.media.track import TrackReader
+from pipelines.features.media.timeline import Timeline, TrackReader, timestamp
 
 LONGEST_STILL = 10.0  # seconds after which a picture that stays is given again
 USUAL_DURATION = 0.04  # seconds; for a single picture and for tracks that state no rate

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pipelines.errors import InputError
 from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode
 from pipelines.files import use_common_mode
+from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.output.label_panel import LabelPanel
-from pipelines.streaming.pipeline import SourceEnded
 from pipelines.streaming.predicting.prediction import Prediction
 
 CLOCK = 90_000  # ticks per second

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Protocol, TextIO, cast
 
 from pipelines.errors import InputError
+from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.output.formats import Format
 from pipelines.streaming.output.segments import Segment, SegmentMerger
-from pipelines.streaming.pipeline import SourceEnded
 from pipelines.streaming.predicting.prediction import Prediction
 
 Event = Prediction | SourceEnded

@@ -9,10 +9,9 @@ from threading import Event
 
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import FeatureSpec
+from pipelines.streaming.messages import Place, Row, StoppedError
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.playing.inbox import Inbox
-from pipelines.streaming.playing.paced_media import StoppedError
-from pipelines.streaming.playing.rows import Place, Row
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource
 

@@ -8,8 +8,8 @@ import time
 from pipelines.errors import InputError
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
 from pipelines.features.stream_factory import DEFAULT_HOP
+from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.emitter import RowEmitter
-from pipelines.streaming.playing.paced_media import StoppedError
 from pipelines.streaming.playing.pacing import PlaybackClock
 from pipelines.streaming.sources.feature_source import open_rows
 

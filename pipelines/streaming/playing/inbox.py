@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from threading import Condition, Event, Lock
 
-from pipelines.streaming.playing.rows import Ended, Row
+from pipelines.streaming.messages import Ended, Row
 
 OnDropped = Callable[[int, int], None]  # source, rows
 PATIENCE = 0.2  # seconds between looks at whether the stream is to stop

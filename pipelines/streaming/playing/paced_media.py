@@ -9,16 +9,13 @@ from itertools import count
 from threading import Event
 
 from pipelines.features.media import AudioBlock
+from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.pacing import PlaybackClock
 from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump, Opened, Over
 
 PIECE = 0.02  # seconds of sound that are handed on at a time, as a microphone would
 AHEAD = 64  # pieces that are sorted by time; files store sound and pictures up to a second apart
 PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
-
-
-class StoppedError(Exception):
-    """The stream is to stop."""
 
 
 def opened(pump: MediaPump, stop: Event) -> Opened:

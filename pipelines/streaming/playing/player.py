@@ -6,10 +6,10 @@ import math
 import time
 
 from pipelines.errors import CotransError, InputError, SourceError
+from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.feature_player import play_rows
 from pipelines.streaming.playing.media_player import MediaPlayer
-from pipelines.streaming.playing.paced_media import StoppedError
 
 FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds between attempts to reconnect; each waits twice as long
 

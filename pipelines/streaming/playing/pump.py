@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Event, Thread
+from typing import Protocol
 
 from pipelines.features.extraction.recording import in_larger_blocks
 from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame
-from pipelines.streaming.sources.media_source import OpenMedia
 
 MediaItem = AudioBlock | VideoFrame
 # Pieces that may wait. A decoded picture of full HD takes 3 MB, a block of sound 0.1 MB at most.
 AUDIO_AHEAD, VIDEO_AHEAD = 64, 24
 PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
 LONGEST_GOODBYE = 2.0  # seconds that closing waits for a thread which is stuck in a network or device
+
+
+class OpenMedia(Protocol):
+    """What decoding reads: a file, a pipe, raw sound."""
+
+    @property
+    def info(self) -> MediaInfo: ...
+
+    def __iter__(self) -> Iterator[MediaItem]: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pipelines.errors import NonFiniteInputError
 from pipelines.model.state import StreamState
+from pipelines.streaming.messages import Ended, Place, Row
 from pipelines.streaming.output.summary import Statistics
 from pipelines.streaming.playing.inbox import Inbox
-from pipelines.streaming.playing.rows import Ended, Place, Row
 from pipelines.streaming.predicting.session import StreamSession
 
 

@@ -12,7 +12,7 @@ from pipelines.errors import CheckpointError, InputError, OtherModelError, Usage
 from pipelines.model.snapshot import read_extra, save_state
 from pipelines.model.state import StreamState
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.streaming.playing.rows import Place
+from pipelines.streaming.messages import Place
 
 KEY = "stream"
 VERSION = "1"

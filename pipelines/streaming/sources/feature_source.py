@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.files.feature_files import read_features
 from pipelines.features.files.npy_reader import read_npy
-from pipelines.features.spec import FeatureSpec
-from pipelines.features.spec_difference import spec_difference
+from pipelines.features.spec import FeatureSpec, spec_difference
 from pipelines.streaming.sources.source import StreamSource, feature_paths
 
 PARTS = ("rgb", "flow", "audio")  # the order in which OadTR joins them

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Event
-from typing import Protocol
+from typing import TypeVar
 
 from pipelines.errors import InputError, MissingDependencyError
-from pipelines.features.media import AudioBlock, MediaInfo, MissingTrackError, VideoFrame, decode
+from pipelines.features.media import MediaReader, MissingTrackError, decode
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.sources.devices import check_device, device_target
 from pipelines.streaming.sources.pcm import PcmReader
 from pipelines.streaming.sources.source import StreamSource
 from pipelines.streaming.sources.standard_input import PipedMedia, standard_input
+
+Media = TypeVar("Media")
 
 NETWORK_OPTIONS = {
     # Sound that is lost on the way cannot be asked for again over UDP.
@@ -21,18 +23,9 @@ NETWORK_OPTIONS = {
 }
 
 
-class OpenMedia(Protocol):
-    """What decoding reads: `MediaReader` and `PcmReader`."""
-
-    @property
-    def info(self) -> MediaInfo: ...
-
-    def __iter__(self) -> Iterator[AudioBlock | VideoFrame]: ...
-
-    def close(self) -> None: ...
-
-
-def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions, stop: Event) -> OpenMedia:
+def open_media(
+    source: StreamSource, audio: bool, video: bool, play: PlayOptions, stop: Event
+) -> MediaReader | PipedMedia | PcmReader:
     """Open a source; a track that the features need and the source lacks is an error at once."""
     wanted = "audio" if audio and not video else "video" if video and not audio else "audio and video"
     if source.kind == "pipe":
@@ -64,7 +57,7 @@ def open_media(source: StreamSource, audio: bool, video: bool, play: PlayOptions
     )
 
 
-def _with_tracks(wanted: str, opened: Callable[[], OpenMedia]) -> OpenMedia:
+def _with_tracks(wanted: str, opened: Callable[[], Media]) -> Media:
     """Open a source; where it lacks a track, say what it is needed for."""
     try:
         return opened()

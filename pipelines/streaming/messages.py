@@ -1,4 +1,4 @@
-"""What travels between the stages of a stream."""
+"""What travels between the stages of a stream, and from a stream to whoever reads it."""
 
 from __future__ import annotations
 
@@ -52,3 +52,17 @@ class Remark:
 
     source: str
     text: str
+
+
+@dataclass(frozen=True)
+class SourceEnded:
+    """A source is over, at its end or by an error."""
+
+    number: int
+    name: str
+    error: CotransError | None
+    end: float | None = None  # media seconds at which it ended, where that is known
+
+
+class StoppedError(Exception):
+    """The stream is to stop."""
