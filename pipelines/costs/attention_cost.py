@@ -81,11 +81,6 @@ def attention_costs(n: int, d: int, heads: int = 1) -> tuple[AttentionCost, ...]
     return tuple(_cost(kind, n, d, heads, regular.total) for kind in KINDS)
 
 
-def attention_multiplications(kind: Kind, n: int, d: int, heads: int = 1) -> int:
-    """Multiplications of one step, all heads: the paper's measure of attention."""
-    return sum(row.operations.multiplications for row in _equations(kind, n, d, heads))
-
-
 def check_sizes(n: int, d: int, heads: int) -> None:
     """Refuse what is no attention."""
     for name, value in (("n", n), ("d", d), ("heads", heads)):

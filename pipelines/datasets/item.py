@@ -29,8 +29,3 @@ class Item:
     targets: Path | None = None  # .npy file (rows, classes) of zeros and ones, on the clock of the features
     duration: float | None = None  # seconds, where it is known without decoding
     group: str | None = None  # what must not be divided between splits: a speaker, a fold
-
-    @property
-    def media_only(self) -> bool:
-        """There is media and no feature file yet: features have to be extracted first."""
-        return self.media is not None and not self.features

@@ -119,13 +119,6 @@ class StreamState(NamedTuple):
         """Memory of the batch-first tensors."""
         return sum(tensor.nbytes for tensor in self.tensors())
 
-    @staticmethod
-    def concat(states: Sequence[StreamState]) -> StreamState:
-        """The rows of several states of one model as one state."""
-        columns = zip(*(state.tensors() for state in states), strict=True)
-        joined = iter([torch.cat(column) for column in columns])
-        return states[0].map(lambda _: next(joined))
-
 
 def map_tensors(function: Callable[[Tensor], Tensor], value: T) -> T:
     """Apply `function` to every tensor of nested (named) tuples."""

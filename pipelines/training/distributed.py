@@ -73,14 +73,6 @@ class Processes:
         torch.distributed.all_gather_object(gathered, value)
         return cast("list[T]", gathered)
 
-    def broadcast(self, value: T) -> T:
-        """The value of the first process."""
-        if self.size == 1:
-            return value
-        box: list[T] = [value]
-        torch.distributed.broadcast_object_list(box)
-        return box[0]
-
     def wait(self) -> None:
         """Until every process is here."""
         if self.size > 1:

@@ -168,7 +168,7 @@ def test_features_in_place_of_clips(tmp_path: Path) -> None:
             write_features(tmp_path / "clips" / label / f"{number}.npy", 12, 4, dtype="float16")
             write_features(tmp_path / "clips" / label / f"{number}.times.npy", 12, 1)
     dataset = open_dataset("folder", tmp_path)
-    assert len(dataset.items) == 6 and not any(item.media_only for item in dataset.items)
+    assert len(dataset.items) == 6 and all(item.features for item in dataset.items)
     rows = open_rows(dataset.items[0])
     assert rows.shape == (12, 4) and rows[:3].dtype == "float32"
     write_sound(tmp_path / "clips/cat/9.wav")

@@ -35,7 +35,7 @@ def test_events_of_media(root: Path) -> None:
     assert dataset.class_names == ("background", "door", "knock") and dataset.kind == "frames"
     assert [item.name for item in dataset.items] == ["a", "talks/b"]
     item = dataset.items[0]
-    assert item.media_only and item.duration == pytest.approx(4)
+    assert item.media and not item.features and item.duration == pytest.approx(4)
     found = frame_targets(dataset, item, 16, 0.25).targets.argmax(axis=1)
     assert found.tolist() == [0] * 4 + [2] * 4 + [1] * 2 + [0] * 6
 

@@ -33,7 +33,9 @@ def test_the_layouts_that_people_have(folder: str, suffix: str, tmp_path: Path) 
     assert dataset.class_names == GENRES and dataset.kind == "clips"
     assert [item.name for item in dataset.items] == [f"{genre}.00000" for genre in GENRES]
     assert [item.label for item in dataset.items] == list(range(10))
-    assert all(item.media_only and item.duration == pytest.approx(1.1, abs=0.01) for item in dataset.items)
+    assert all(
+        item.media and not item.features and item.duration == pytest.approx(1.1, abs=0.01) for item in dataset.items
+    )
     assert dataset.problems == ()
 
 
@@ -112,7 +114,7 @@ def test_features_from_a_folder(tmp_path: Path) -> None:
     for genre in GENRES[:9]:
         write_features(tmp_path / "features" / genre / f"{genre}.00000.npy", 120, 8)
     dataset = open_dataset("gtzan", tmp_path, feature_dir=tmp_path / "features")
-    assert len(dataset.items) == 9 and not dataset.items[0].media_only
+    assert len(dataset.items) == 9 and dataset.items[0].features
     assert dataset.problems == (f"1 items have no features in {tmp_path / 'features'}: rock.00000",)
     with pytest.raises(InputError, match="no features in"):
         open_dataset("gtzan", tmp_path, feature_dir=tmp_path / "genres")

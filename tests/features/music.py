@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.features.audio.musicnn.shipped import description
+
 RATE = 16000
 
 
@@ -27,3 +29,8 @@ def music(shared_dir: Path, name: str, seconds: float = 15) -> NDArray[np.float3
     file = shared_dir / "gtzan" / "genres" / name.split(".")[0] / f"{name}.ogg"
     audio, rate = soundfile.read(file, dtype="float32")
     return np.asarray(soxr.resample(audio[: int(seconds * rate)], rate, RATE), np.float32)
+
+
+def musicnn_tags(path: Path) -> list[str]:
+    """The names of the 50 tags of a weight file, in the order of the network's output."""
+    return [str(tag) for tag in description(path)["tags"]]

@@ -16,11 +16,11 @@ from safetensors.numpy import load_file, save_file
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.features.audio import build_audio_extractor
-from pipelines.features.audio.musicnn.extractor import load_musicnn, musicnn_tags, shipped_weights
+from pipelines.features.audio.musicnn.extractor import load_musicnn, shipped_weights
 from pipelines.features.audio.musicnn.tensorflow_checkpoint import masked_crc32c
 from pipelines.features.audio.musicnn.vgg import without_dead_channels
 from pipelines.features.audio.musicnn.wheel_import import convert_wheel
-from tests.features.music import RATE, log_mel, music
+from tests.features.music import RATE, log_mel, music, musicnn_tags
 from tests.features.tensorflow_bundle import write_bundle
 
 PATCH = 187

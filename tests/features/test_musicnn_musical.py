@@ -12,9 +12,9 @@ from safetensors.numpy import load_file
 
 from pipelines.errors import UsageError
 from pipelines.features.audio import build_audio_extractor
-from pipelines.features.audio.musicnn.extractor import load_musical, musicnn_tags, shipped_weights
+from pipelines.features.audio.musicnn.extractor import load_musical, shipped_weights
 from pipelines.features.audio.musicnn.musical_overlap import LiveMusical, TimbralBlocks
-from tests.features.music import RATE, log_mel, music
+from tests.features.music import RATE, log_mel, music, musicnn_tags
 
 PATCH = 187
 NETWORK = "msd_musicnn"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -67,3 +68,9 @@ def run_windows(model: ContinualTransformer, tokens: Tensor) -> Tensor:
 def relative_error(value: Tensor, reference: Tensor) -> float:
     """Largest difference relative to the largest reference value."""
     return ((value - reference).abs().max() / reference.abs().max()).item()
+
+
+def joined_states(states: Sequence[StreamState]) -> StreamState:
+    """The rows of several states of one model as one state."""
+    columns = iter([torch.cat(column) for column in zip(*(state.tensors() for state in states), strict=True)])
+    return states[0].map(lambda _: next(columns))

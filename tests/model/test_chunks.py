@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pipelines.model import ContinualTransformer
 from pipelines.model.state import StreamState
-from tests.model.small import POSITIONAL, run_steps, small_model, stream
+from tests.model.small import POSITIONAL, joined_states, run_steps, small_model, stream
 
 DECODER = {"decoder_blocks": 1, "decoder_queries": 2, "decoder_heads": 2, "decoder_feed_forward": 8}
 KINDS: dict[str, dict[str, Any]] = {
@@ -69,9 +69,9 @@ def test_streams_at_different_places(kind: str, length: int) -> None:
             run_steps_from(model, tokens[row : row + 1], state)
             for row, state in enumerate(map(StreamState.clone, states))
         ]
-        logits, state = model.steps(tokens, StreamState.concat(states))
+        logits, state = model.steps(tokens, joined_states(states))
     torch.testing.assert_close(logits, torch.cat([one for one, _ in expected]), rtol=1e-10, atol=1e-10)
-    joined = StreamState.concat([after for _, after in expected])
+    joined = joined_states([after for _, after in expected])
     for mine, theirs in zip(state.tensors(), joined.tensors(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 

@@ -13,9 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, NonFiniteInputError
-from pipelines.model import StreamState
 from pipelines.model.snapshot import read_extra
-from tests.model.small import run_steps, small_model, stream
+from tests.model.small import joined_states, run_steps, small_model, stream
 
 KINDS: dict[str, dict[str, Any]] = {
     "one block": {"blocks": 1},
@@ -73,7 +72,7 @@ def test_rows_join_and_leave(kind: str) -> None:
     alone = run_steps(model, tokens)
     with torch.no_grad():
         _, pair = model.steps(tokens[:2, :6], model.initial_state(2))
-        trio = StreamState.concat([pair, model.initial_state(1)])
+        trio = joined_states([pair, model.initial_state(1)])
         for t in range(5):
             logits, trio = model.step(torch.stack([tokens[0, 6 + t], tokens[1, 6 + t], tokens[2, t]]), trio)
         torch.testing.assert_close(logits[2], alone[2, 4], rtol=1e-10, atol=1e-10)

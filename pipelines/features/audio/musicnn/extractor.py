@@ -17,7 +17,7 @@ from pipelines.errors import CheckpointError, ConfigurationError, UsageError
 from pipelines.features.audio.mel import Frames, musicnn_front_end
 from pipelines.features.audio.musicnn.musical import FRONT, PENULTIMATE, POOLED, MusicnnMusical
 from pipelines.features.audio.musicnn.musical_overlap import LiveMusical
-from pipelines.features.audio.musicnn.shipped import DEFAULT, NETWORKS, description, network_in, shipped_weights
+from pipelines.features.audio.musicnn.shipped import DEFAULT, NETWORKS, network_in, shipped_weights
 from pipelines.features.audio.musicnn.vgg import (
     CHANNELS,
     FRAMES,
@@ -106,14 +106,6 @@ def _state(path: Path, musical: bool) -> dict[str, Tensor]:
             f"{' or '.join(f'--option network={name}' for name in others)}"
         )
     return state
-
-
-def musicnn_tags(path: Path) -> list[str]:
-    """The names of the 50 tags, in the order of the network's output."""
-    tags = description(path).get("tags")
-    if not isinstance(tags, list):
-        raise CheckpointError(f"{path} does not say what its tags are: convert musicnn's wheel again")
-    return [str(tag) for tag in tags]
 
 
 def build_musicnn(
