@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.datasets.item import Item
-from pipelines.errors import ConfigurationError, InputError
+from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
 
 # clips: one label for each recording. frames: labels for every row of the feature stream.
 Kind = Literal["clips", "frames"]
+# How times become rows: see `frame_targets.py`.
+LabelRule = Literal["middle", "lstr"]
+LABEL_RULES: tuple[LabelRule, ...] = ("middle", "lstr")
 SPLITS = ("train", "validation", "test")
 ALL = "all"  # the name of all splits together, for data that no model was trained on
 # Rows by which features and labels of one recording may differ in length; the longer is trimmed. Feature
@@ -35,6 +38,7 @@ class Dataset:
     background: int | None = None  # the class of frames in which nothing happens; not scored
     ignored: tuple[int, ...] = ()  # frames of these classes are left out of loss and score (ambiguous)
     multi_label: bool = False  # a frame may have several labels at once
+    label_rule: LabelRule = "middle"  # how the times of segments become rows
     ordered: bool = False  # every recording runs through the classes once, in their order
     trim: int = TRIM
     problems: tuple[str, ...] = ()  # what was left out and why, one line each
@@ -88,6 +92,13 @@ class Dataset:
             background=None if self.background is None else new[self.background],
             ignored=tuple(new[index] for index in self.ignored),
         )
+
+    def with_label_rule(self, rule: str) -> Dataset:
+        """The same dataset with another rule for times that become rows."""
+        for known in LABEL_RULES:
+            if rule == known:
+                return replace(self, label_rule=known)
+        raise UsageError(f"there is no label rule '{rule}': choose from {', '.join(LABEL_RULES)}")
 
     def with_items(self, items: Iterable[Item], *problems: str, hop: float | None = None) -> Dataset:
         """The same dataset with other items, further problems and, once features are known, their hop."""

@@ -52,6 +52,7 @@ def open(
     test_fold: str | None = None,
     feature_dir: Path | None = None,
     hop: float | None = None,
+    label_rule: str | None = None,
 ) -> Dataset:
     """The clips or recordings in `root`.
 
@@ -61,13 +62,20 @@ def open(
     on its own with `split_seed`, unless split folders or a `split` column decide. `group` is a regular
     expression that finds the group of a name (its first bracket): a group is never divided. `fold` and
     `test_fold` hold out one group for validation and test (without `group`: the number before the first
-    hyphen of the file name). `hop` is the seconds between rows of the feature files.
+    hyphen of the file name). `hop` is the seconds between rows of the feature files. `label_rule`: how times become
+    rows (`middle` or `lstr`).
     """
     rule = SplitRule(validation, test, split_seed, group, fold, test_fold)
     table = annotations or next((root / name for name in TABLES if (root / name).is_file()), None)
     if table is not None:
         table = table if table.is_file() or table.is_absolute() else root / table
         dataset = open_events(root, table, classes=classes, multi_label=multi_label, rule=rule, hop=hop)
+        dataset = dataset if label_rule is None else dataset.with_label_rule(label_rule)
+    elif label_rule is not None:
+        raise UsageError(
+            f"--label-rule is for recordings with a table of events, and {root} has no labels.csv: write one, or "
+            "leave it out"
+        )
     elif multi_label:
         raise UsageError(
             f"--multi-label is for recordings with a table of events, and {root} has no labels.csv: write one, or "

@@ -3,7 +3,8 @@
 **Rounding.** Row i of a stream with hop h stands for the time from i·h to (i+1)·h. It belongs to a segment
 when the middle of that time, (i + ½)·h, lies in start ≤ time < end. Segments that touch neither overlap nor
 leave a gap. A segment that is too short to hold any middle gets the one row in which its own middle lies, so
-no event is lost.
+no event is lost. That is the rule `middle`. By the rule `lstr` a row belongs to every segment that touches it, from
+floor(start / h) to ceil(end / h) - 1, as in the files that LSTR, TeSTra and MiniROAD are trained on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset import Dataset, LabelRule
 from pipelines.datasets.item import Item, Segment
 from pipelines.errors import InputError
 from pipelines.features.files.npy_reader import read_npy
@@ -34,8 +35,11 @@ class FrameTargets:
         return len(self.targets)
 
 
-def frame_range(start: float, end: float, hop: float) -> range:
-    """The rows of a segment (see the rounding rule above); never empty."""
+def frame_range(start: float, end: float, hop: float, rule: LabelRule = "middle") -> range:
+    """The rows of a segment (see the rounding rules above); never empty."""
+    if rule == "lstr":
+        touched = math.floor(start / hop + ROUNDING)
+        return range(touched, max(math.ceil(end / hop - ROUNDING), touched + 1))
     first = math.ceil(start / hop - 0.5 - ROUNDING)
     stop = math.ceil(end / hop - 0.5 - ROUNDING)
     if stop > first:
@@ -100,7 +104,7 @@ def _from_segments(
     targets = np.zeros((rows, len(dataset.class_names)), dtype=np.float32)
     # Short segments last: where only one label fits, the event that would be lost otherwise keeps its row.
     for segment in sorted(segments, key=lambda segment: segment.start - segment.end):
-        frames = frame_range(segment.start, segment.end, hop)
+        frames = frame_range(segment.start, segment.end, hop, dataset.label_rule)
         if frames.stop > rows + dataset.trim:
             where = f" ({segment.origin})" if segment.origin else ""
             raise InputError(

@@ -127,6 +127,11 @@ DATASET_OPTIONS = (
     ),
     DatasetOption("feature_set", TEXT, "A piece of the name that picks among several feature sets: kin, anet."),
     DatasetOption("parts", LIST, "Which parts of the features to join: rgb,flow,audio."),
+    DatasetOption(
+        "label_rule",
+        TEXT,
+        "Rows of a time: those whose middle lies in it (middle, the default), or that it touches (lstr).",
+    ),
     DatasetOption("hop", POSITIVE, "Seconds between feature rows.", section="features"),
 )
 OPTIONS_BY_NAME = {option.name: option for option in DATASET_OPTIONS}

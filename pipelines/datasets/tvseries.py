@@ -40,13 +40,14 @@ def open(
     feature_set: str | None = None,
     parts: Sequence[str] | None = None,
     hop: float | None = None,
+    label_rule: str | None = None,
 ) -> Dataset:
     """The episodes in `root`, with features from `feature_dir` (default: `root`).
 
     `split`: `oad` trains on the training and validation episodes (20) and tests on the others (7), as
     published work on online action detection does; `original` keeps the validation episodes apart.
     `validation` takes that fraction of the training episodes for validation. `hop` is the seconds between
-    feature rows, where their layout does not say it.
+    feature rows, where their layout does not say it. `label_rule`: how times become rows (`middle` or `lstr`).
     """
     if split not in SPLITS:
         raise UsageError(f"tvseries has no split '{split}': choose from {', '.join(SPLITS)}")
@@ -71,6 +72,10 @@ def open(
         multi_label=True,
         problems=tuple(problems),
     )
+    if label_rule is not None:
+        if any(item.targets for item in items):
+            raise UsageError(f"--label-rule is for times in text files; {root} has rows of labels: leave it out")
+        dataset = dataset.with_label_rule(label_rule)
     return attach_streams(dataset, feature_dir, feature_set=feature_set, parts=parts, hop=hop)
 
 

@@ -10,7 +10,7 @@ import pytest
 from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.opening import open_dataset
-from pipelines.errors import InputError
+from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_features, write_sound
 
 HEADER = "file,start,end,label\n"
@@ -38,6 +38,24 @@ def test_events_of_media(root: Path) -> None:
     assert item.media and not item.features and item.duration == pytest.approx(4)
     found = frame_targets(dataset, item, 16, 0.25).targets.argmax(axis=1)
     assert found.tolist() == [0] * 4 + [2] * 4 + [1] * 2 + [0] * 6
+
+
+def test_rows_by_the_rule_of_lstr(root: Path) -> None:
+    write_table(root, HEADER + "a.wav,1.2,2.1,knock\n")
+    rows = {}
+    for rule in (None, "middle", "lstr"):
+        dataset = open_dataset("folder", root, validation=0.0, label_rule=rule)
+        targets = frame_targets(dataset, dataset.items[0], 16, 0.25).targets
+        rows[rule] = np.flatnonzero(targets[:, 1]).tolist()
+    assert rows == {None: [5, 6, 7], "middle": [5, 6, 7], "lstr": [4, 5, 6, 7, 8]}
+    with pytest.raises(UsageError, match="no label rule 'floor': choose from middle, lstr"):
+        open_dataset("folder", root, label_rule="floor")
+
+
+def test_the_rule_is_for_times(tmp_path: Path) -> None:
+    write_sound(tmp_path / "dog/a.wav", seconds=1)
+    with pytest.raises(UsageError, match="--label-rule is for recordings with a table of events"):
+        open_dataset("folder", tmp_path, label_rule="lstr")
 
 
 def test_a_file_may_be_named_in_several_ways(root: Path) -> None:

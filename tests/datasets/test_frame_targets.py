@@ -44,6 +44,24 @@ def test_rounding(start: float, end: float, hop: float, rows: range) -> None:
     assert frame_range(start, end, hop) == rows
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "hop", "rows"),
+    [
+        (0.0, 1.0, 0.25, range(4)),
+        (1.13, 1.87, 0.25, range(4, 8)),  # what it touches, however little of it
+        (0.2, 1.1, 0.25, range(5)),
+        (0.3, 0.6, 0.1, range(3, 6)),  # 0.3 / 0.1 and 0.6 / 0.1 are not whole in binary
+        (0.5, 0.5, 0.25, range(2, 3)),
+        (10.0, 12.4, 1.0, range(10, 13)),
+    ],
+)
+def test_the_rule_of_lstr(start: float, end: float, hop: float, rows: range) -> None:
+    assert frame_range(start, end, hop, "lstr") == rows
+    item = Item("x", "train", segments=(Segment(start, end, 1),))
+    targets = frame_targets(dataset(label_rule="lstr"), item, 20, hop).targets
+    assert np.flatnonzero(targets[:, 1]).tolist() == list(rows)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 500), min_size=3, max_size=8, unique=True),
