@@ -1,6 +1,6 @@
 """What the continual transformer is made of: configuration, state, attention, blocks, encoder, classifier."""
 
-from pipelines.model.attentions import RegularAttention, RetroactiveAttention, SingleOutputAttention
+from pipelines.model.attention_modules import RegularAttention, RetroactiveAttention, SingleOutputAttention
 from pipelines.model.config import ModelConfig
 from pipelines.model.encoder import ContinualEncoder
 from pipelines.model.state import StreamState

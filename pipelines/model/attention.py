@@ -20,19 +20,22 @@ def attend(
     mask: Tensor | None = None,
     rows: int | None = None,
     dropout: float = 0.0,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Regular attention: (B, h, m, w), (B, h, n, w), (B, h, n, w) to (B, h, m, w).
 
     mask: true where a key may be seen, broadcast to (B, h, m, n). rows: queries at a time, which caps the memory
-    of the scores at B · h · rows · n numbers.
+    of the scores at B · h · rows · n numbers. bias: (B or 1, h, 1, n), added to the scores of each key.
     """
     if rows is not None and rows < query.shape[2]:
         parts = [
-            attend(part, key, value, None if mask is None else _mask_rows(mask, i * rows, rows), None, dropout)
+            attend(part, key, value, None if mask is None else _mask_rows(mask, i * rows, rows), None, dropout, bias)
             for i, part in enumerate(torch.split(query, rows, dim=2))
         ]
         return torch.cat(parts, dim=2)
     scores = torch.matmul(query, key.transpose(-2, -1))
+    if bias is not None:
+        scores = scores + bias
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     weights = torch.softmax(scores, dim=-1)
@@ -45,14 +48,18 @@ def _mask_rows(mask: Tensor, first: int, count: int) -> Tensor:
     return mask if mask.shape[-2] == 1 else mask[..., first : first + count, :]
 
 
-def attend_one(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
+def attend_one(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
     """Single-output attention: one query (B, h, w) on keys and values (B, h, n, w) to (B, h, w).
 
-    mask: (B, 1, 1, n), true where a slot holds a token.
+    mask: (B, 1, 1, n), true where a slot holds a token. bias: (B or 1, h, 1, n), added to the scores.
     """
     batch, heads, width = query.shape
     query = query.reshape(batch * heads, 1, width)
     scores = torch.bmm(query, key.flatten(0, 1).transpose(1, 2))  # (B · h, 1, n)
+    if bias is not None:
+        scores = (scores.view(batch, heads, 1, -1) + bias).flatten(0, 1)
     if mask is not None:
         scores = scores.view(batch, heads, 1, -1).masked_fill(~mask, float("-inf")).flatten(0, 1)
     return torch.bmm(torch.softmax(scores, dim=-1), value.flatten(0, 1)).view(batch, heads, width)
@@ -66,11 +73,13 @@ def attend_band(
     class_key: Tensor | None = None,
     class_value: Tensor | None = None,
     dropout: float = 0.0,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Single-output attention for T steps at once: query t sees the n keys that end at its own time.
 
     query: (B, h, T, w). key, value: (B, h, n - 1 + T, w) in order of time, the n - 1 before the chunk first.
     seen: (B, n - 1) true where those were really there. class_key, class_value: (B, h, 1, w) seen by every query.
+    bias: (h, n) added to the scores of keys by their age.
 
     The queries go in groups, each with the keys that any of them sees. The groups are overlapping views of the keys:
     one call does them all, and the scores of a group stay in the cache of a core.
@@ -92,6 +101,7 @@ def attend_band(
         )
     offset = torch.arange(reach, device=key.device) - torch.arange(size, device=key.device).unsqueeze(1)
     outside = ((offset < 0) | (offset > carried)).expand(1, 1, size, reach)
+    aged = None if bias is None else bias[:, (carried - offset).clamp(0, carried)].repeat(batch, 1, 1)
     absent = _absent(seen)
     # Only the first groups reach back to before the chunk, where tokens may be absent.
     early = 0 if absent is None else min(groups, -(-carried // size))
@@ -101,18 +111,29 @@ def attend_band(
         if absent.shape[1] > 1:
             absent = absent.repeat_interleave(heads, dim=1)  # (early groups, B · h, reach)
         hidden = outside | absent.unsqueeze(2)
-        parts.append(_attend_groups(queries[:early], keys[:early], values[:early], hidden, lead, dropout))
+        parts.append(_attend_groups(queries[:early], keys[:early], values[:early], hidden, aged, lead, dropout))
     if early < groups:
-        parts.append(_attend_groups(queries[early:], keys[early:], values[early:], outside, lead, dropout))
+        parts.append(_attend_groups(queries[early:], keys[early:], values[early:], outside, aged, lead, dropout))
     attended = torch.cat(parts) if len(parts) > 1 else parts[0]  # (groups, B · h, size, w)
     rows = attended.transpose(1, 2).reshape(groups * size, batch, heads, width)[:length]
     return rows.permute(1, 2, 0, 3)
 
 
-def _attend_groups(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor, lead: int, dropout: float) -> Tensor:
-    """hidden: (groups or 1, B · h or 1, size, reach), true where a key is not seen; `lead` keys before them are."""
+def _attend_groups(
+    query: Tensor, key: Tensor, value: Tensor, hidden: Tensor, aged: Tensor | None, lead: int, dropout: float
+) -> Tensor:
+    """hidden: (groups or 1, B · h or 1, size, reach), true where a key is not seen; `lead` keys before them are.
+
+    aged: (B · h, size, reach) added to the scores of those keys.
+    """
     hidden = F.pad(hidden, (lead, 0), value=False)
-    bias = torch.zeros(hidden.shape, dtype=query.dtype, device=query.device).masked_fill_(hidden, float("-inf"))
+    if aged is None:
+        bias = torch.zeros(hidden.shape, dtype=query.dtype, device=query.device).masked_fill_(hidden, float("-inf"))
+    else:
+        bias = F.pad(aged, (lead, 0)).masked_fill(hidden, float("-inf"))
+        if bias.requires_grad:  # fused attention has no gradient of its bias, and takes a longer way round than this
+            weights = torch.softmax(torch.matmul(query, key.transpose(-2, -1)) + bias, dim=-1)
+            return torch.matmul(F.dropout(weights, dropout) if dropout else weights, value)
     return F.scaled_dot_product_attention(query, key, value, bias, dropout_p=dropout, scale=1.0)
 
 

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from pipelines.model import retroactive
 from pipelines.model.attention import attend, attend_band, attend_one
 from pipelines.model.config import ModelConfig
+from pipelines.model.places import NOWHERE, Places
 from pipelines.model.ring import Cursor
+from pipelines.model.rotary import Rotation, rotate
 from pipelines.model.state import RetroactiveState, SingleOutputState
 
 NORM_EPSILON = 1e-5  # that of torch.nn.TransformerEncoderLayer and of OadTR
@@ -32,6 +34,10 @@ class Block(nn.Module):
         self.attention_norm = nn.LayerNorm(width, eps=NORM_EPSILON)
         self.feed_forward_norm = nn.LayerNorm(width, eps=NORM_EPSILON)
         self.heads, self.head_width = config.heads, config.head_width
+        # What the scores of a key get for its age, by head.
+        self.age_bias = None
+        if config.positional == "relative":
+            self.age_bias = nn.Parameter(torch.zeros(config.heads, config.window))
         self.scale = 1 / math.sqrt(config.head_width)
         self.pre_norm = config.norm == "pre"
         self._norm_shape = (width,)
@@ -44,29 +50,32 @@ class Block(nn.Module):
         """What queries, keys and values are made of: (…, d)."""
         return self._norm("attention_norm", rows) if self.pre_norm else rows
 
-    def project(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query (scaled), key and value of rows: (B, m, d) to three (B, h, m, w), or (B, d) to three (B, h, w)."""
-        query, key, value = self._project_unscaled(rows)
+    def project(self, rows: Tensor, turn: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Query (scaled), key and value of rows: (B, m, d) to three (B, h, m, w), or (B, d) to three (B, h, w).
+
+        turn: of queries and keys, with rotary positions.
+        """
+        query, key, value = self._project_unscaled(rows, turn)
         return query * self.scale, key, value
 
-    def _project_unscaled(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _project_unscaled(self, rows: Tensor, turn: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
         query, key, value = self._split(self._linear("in_projection", self.attention_input(rows)), 3)
-        return query, key, value
+        return rotate(query, turn), rotate(key, turn), value
 
-    def project_query(self, rows: Tensor) -> Tensor:
+    def project_query(self, rows: Tensor, turn: Rotation | None = None) -> Tensor:
         """The query (scaled) alone: a third of the work of `project`."""
         width = self.config.width
         weight, bias = self.in_projection.weight, self.in_projection.bias
         query = F.linear(self.attention_input(rows), weight[:width], None if bias is None else bias[:width])
-        return self._split(query, 1)[0] * self.scale
+        return rotate(self._split(query, 1)[0], turn) * self.scale
 
-    def project_key_value(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def project_key_value(self, rows: Tensor, turn: Rotation | None = None) -> tuple[Tensor, Tensor]:
         """Key and value alone."""
         width = self.config.width
         weight, bias = self.in_projection.weight, self.in_projection.bias
         both = F.linear(self.attention_input(rows), weight[width:], None if bias is None else bias[width:])
         key, value = self._split(both, 2)
-        return key, value
+        return rotate(key, turn), value
 
     def finish(self, rows: Tensor, attended: Tensor) -> Tensor:
         """Everything after attention. rows: (…, d) the block's input; attended: (…, d) heads side by side."""
@@ -107,24 +116,32 @@ class Block(nn.Module):
 
     # ---- regular: all rows from all rows -------------------------------------------------------------------
 
-    def forward(self, rows: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, rows: Tensor, mask: Tensor | None = None, places: Places = NOWHERE) -> Tensor:
         """(B, m, d) to (B, m, d). mask: (B, 1, 1, m), true where a row may be seen."""
-        return self.attend_rows(rows, self.project(rows), mask)
+        return self.attend_rows(rows, self.project(rows, places.turn), mask, places.bias)
 
-    def attend_rows(self, rows: Tensor, projected: tuple[Tensor, Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def attend_rows(
+        self,
+        rows: Tensor,
+        projected: tuple[Tensor, Tensor, Tensor],
+        mask: Tensor | None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
         """`forward` with queries, keys and values (B, h, m, w) that are known already."""
-        attended = attend(*projected, mask, self.config.attention_rows, self._attention_dropout)
+        attended = attend(*projected, mask, self.config.attention_rows, self._attention_dropout, bias)
         return self.finish(rows, join_heads(attended))
 
     # ---- single output: one row from all rows --------------------------------------------------------------
 
-    def newest(self, rows: Tensor, row: Tensor, mask: Tensor | None) -> Tensor:
+    def newest(self, rows: Tensor, row: Tensor, mask: Tensor | None, places: Places = NOWHERE) -> Tensor:
         """The output (B, d) of one row (B, d) of the rows (B, m, d)."""
-        return self.finish_one(row, *self.project_key_value(rows), mask)
+        return self.finish_one(row, *self.project_key_value(rows, places.turn), mask, places)
 
-    def finish_one(self, row: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    def finish_one(
+        self, row: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, places: Places = NOWHERE
+    ) -> Tensor:
         """`newest` with keys and values (B, h, m, w) that are known already."""
-        attended = attend_one(self.project_query(row), key, value, mask)
+        attended = attend_one(self.project_query(row, places.query_turn), key, value, mask, places.bias)
         return self.finish(row, attended.flatten(1))
 
     def single_output_state(self, batch_size: int, class_token: Tensor | None) -> SingleOutputState:
@@ -143,7 +160,12 @@ class Block(nn.Module):
         return SingleOutputState(key, value, recent)
 
     def step_single_(
-        self, token: Tensor, state: SingleOutputState, cursor: Cursor, class_token: Tensor | None
+        self,
+        token: Tensor,
+        state: SingleOutputState,
+        cursor: Cursor,
+        class_token: Tensor | None,
+        places: Places = NOWHERE,
     ) -> Tensor:
         """One token (B, d) in, one row (B, d) out: that of the class token, or of the token `lag` steps ago.
 
@@ -152,33 +174,41 @@ class Block(nn.Module):
         lead = 0 if class_token is None else 1
         if class_token is None and not self.lag:
             row = token
-            query, key, value = self.project(token)
+            query, key, value = self.project(token, places.turn)
         else:
             row = cursor.recent(state.recent, token) if class_token is None else class_token.expand_as(token)
-            query = self.project_query(row)
-            key, value = self.project_key_value(token)
+            query = self.project_query(row, places.query_turn)
+            key, value = self.project_key_value(token, places.turn)
         cursor.write(state.key, key, lead)
         cursor.write(state.value, value, lead)
         keys, values = cursor.occupied(state.key, lead), cursor.occupied(state.value, lead)
-        attended = attend_one(query, keys, values, cursor.mask(lead))
+        attended = attend_one(query, keys, values, cursor.mask(lead), places.bias)
         return self.finish(row, attended.flatten(1))
 
     def steps_single(
-        self, tokens: Tensor, state: SingleOutputState, position: Tensor, class_token: Tensor | None
+        self,
+        tokens: Tensor,
+        state: SingleOutputState,
+        position: Tensor,
+        class_token: Tensor | None,
+        places: Places = NOWHERE,
     ) -> tuple[Tensor, SingleOutputState]:
-        """T tokens (B, T, d) in, T rows out: the same as T times `step_single_`. position: (B,) tokens seen before."""
+        """T tokens (B, T, d) in, T rows out: the same as T times `step_single_`. position: (B,) tokens seen before.
+
+        The bias of `places` is by age here: (h, n).
+        """
         length, n = tokens.shape[1], self.config.window
         before = torch.arange(1 - n, 0, device=tokens.device) + position.unsqueeze(1)  # (B, n - 1) index in the stream
         batch_rows = torch.arange(tokens.shape[0], device=tokens.device).unsqueeze(1)
         lead = 0 if class_token is None else 1
         if class_token is None and not self.lag:
             rows = tokens
-            query, key, value = self.project(tokens)
+            query, key, value = self.project(tokens, places.turn)
             recent = state.recent
         else:
             rows, recent = self._query_rows(tokens, state.recent, position, class_token)
-            query = self.project_query(rows)
-            key, value = self.project_key_value(tokens)
+            query = self.project_query(rows, places.query_turn)
+            key, value = self.project_key_value(tokens, places.turn)
         slots = before % n + lead
         keys, values = (
             torch.cat([ring[batch_rows, :, slots], new.transpose(1, 2)], dim=1).transpose(1, 2)
@@ -192,6 +222,7 @@ class Block(nn.Module):
             state.key[:, :, :1] if lead else None,
             state.value[:, :, :1] if lead else None,
             self._attention_dropout,
+            places.bias,
         )
         last = min(length, n)
         slots = (position.unsqueeze(1) + torch.arange(length - last, length, device=tokens.device)) % n + lead
@@ -247,11 +278,19 @@ class Block(nn.Module):
         ]
         return RetroactiveState(*joined)
 
-    def step_retroactive_(self, token: Tensor, state: RetroactiveState, cursor: Cursor, lead: int) -> Tensor:
+    def step_retroactive_(
+        self,
+        token: Tensor,
+        state: RetroactiveState,
+        cursor: Cursor,
+        lead: int,
+        turn: Rotation | None = None,
+        fading: retroactive.Fading | None = None,
+    ) -> Tensor:
         """One token (B, d) in, all rows (B, slots, d) out, in ring order. `state` is written in place."""
-        query, key, value = self._project_unscaled(token)
+        query, key, value = self._project_unscaled(token, turn)
         cursor.write_row(state.token, token, lead)
-        attended = retroactive.update_(state, query, key, value, self.scale, cursor, lead)
+        attended = retroactive.update_(state, query, key, value, self.scale, cursor, lead, fading)
         rows = cursor.occupied_rows(state.token, lead)
         return self.finish(rows, join_heads(attended.to(rows.dtype)))
 

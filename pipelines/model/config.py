@@ -11,9 +11,12 @@ from pipelines.errors import ConfigurationError
 
 Activation = Literal["relu", "gelu"]
 Norm = Literal["post", "pre"]
-Positional = Literal["none", "static", "recycling"]
+Positional = Literal["none", "static", "recycling", "relative", "rope", "alibi"]
 Encoding = Literal["learned", "cyclic"]
 Stacking = Literal["exact", "deep"]
+
+# Encodings that scores depend on, through ages or differences; the others are added to tokens.
+RELATIVE = ("relative", "rope", "alibi")
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "activation": get_args(Activation),
@@ -43,7 +46,8 @@ class ModelConfig:
     out_projection_bias: bool = False
     final_norm: bool = True
     dropout: float = 0.0  # in training only
-    # none; static: position in the window; recycling: index in the stream, modulo the number of entries
+    # none; static: position in the window; recycling: index in the stream, modulo the number of entries; relative: a
+    # learned bias per head and age of the key; rope: queries and keys turned by their index; alibi: a penalty of age
     positional: Positional = "recycling"
     encoding: Encoding = "learned"
     # Entries of the positional table; None: 2n - 1 when recycling, otherwise one for each token of the window and
@@ -83,10 +87,12 @@ class ModelConfig:
     def _check_positions(self) -> None:
         if self.encoding == "cyclic" and self.positional != "recycling":
             raise ConfigurationError("the cyclic encoding is a recycling one: set positional to recycling")
+        if self.positional in RELATIVE:
+            self._check_relative()
         if self.positions is None:
             return
-        if self.positional == "none":
-            raise ConfigurationError(f"positions is {self.positions}, but positional is none")
+        if self.positional in ("none", *RELATIVE):
+            raise ConfigurationError(f"positions is {self.positions}, but positional is {self.positional}")
         if self.positional == "recycling" and self.positions < self.window:
             raise ConfigurationError(
                 f"a recycling encoding needs at least {self.window} positions (the window), not {self.positions}"
@@ -95,6 +101,22 @@ class ModelConfig:
             raise ConfigurationError(
                 f"a static encoding has {self.window} or {self.window + 1} positions (the window, and one for a "
                 f"class token), not {self.positions}"
+            )
+
+    def _check_relative(self) -> None:
+        if self.positional == "relative" and not self.single_output:
+            raise ConfigurationError(
+                "relative positions need single-output blocks (one block, or stacking deep, and no decoder): a "
+                "retroactive row cannot follow a learned bias; use rope or alibi"
+            )
+        if self.positional == "rope" and self.head_width % 2:
+            raise ConfigurationError(f"rope turns pairs of columns, and heads of width {self.head_width} are odd")
+        if self.positional == "rope" and self.class_token_block is not None:
+            raise ConfigurationError("a class token has no place in the stream to be turned by: use alibi or relative")
+        if self.positional == "alibi" and self.class_token_block == 1 and not self.single_output:
+            raise ConfigurationError(
+                "in a retroactive block with alibi every weight fades, and a class token's would not: let it enter at "
+                "block 2, or use stacking deep"
             )
 
     def _check_class_token(self) -> None:
@@ -134,7 +156,7 @@ class ModelConfig:
     @property
     def position_count(self) -> int:
         """Entries of the positional table."""
-        if self.positional == "none":
+        if self.positional in ("none", *RELATIVE):
             return 0
         if self.positions is not None:
             return self.positions

@@ -15,14 +15,29 @@ from torch import Tensor, nn
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.model import folding
 from pipelines.model.block import Block
-from pipelines.model.config import ModelConfig
+from pipelines.model.config import RELATIVE, ModelConfig
+from pipelines.model.places import (
+    NOWHERE,
+    Places,
+    bias_by_age,
+    fading,
+    place_tables,
+    row_turn,
+    slot_bias,
+    slot_turn,
+    turn_at,
+    window_places,
+)
 from pipelines.model.positional import PositionalEncoding
 from pipelines.model.ring import Cursor, cursor_for
+from pipelines.model.rotary import Rotation
 from pipelines.model.state import (
+    AgeTables,
     BlockState,
     FoldedState,
     FoldedTables,
     RetroactiveState,
+    RotaryTables,
     SingleOutputState,
     StreamState,
 )
@@ -48,7 +63,7 @@ class ContinualEncoder(nn.Module):
         lags = [0] * (config.blocks - 1) + [config.lag]
         self.blocks = nn.ModuleList(Block(config, lag) for lag in lags)
         self._stack = cast("tuple[Block, ...]", tuple(self.blocks))
-        self.positions = None if config.positional == "none" else PositionalEncoding(config)
+        self.positions = PositionalEncoding(config) if config.position_count else None
         self.class_token = None
         if config.class_token_block is not None:
             self.class_token = nn.Parameter(torch.zeros(config.width))
@@ -60,6 +75,8 @@ class ContinualEncoder(nn.Module):
         # Whether block 1 takes static positions, which make its keys change at every step.
         self._folded = config.positional == "static"
         self._recycling = config.positional == "recycling"
+        # Whether scores depend on ages or differences, rather than tokens on positions.
+        self._placed = config.positional in RELATIVE
 
     # ---- the regular encoder -------------------------------------------------------------------------------
 
@@ -79,7 +96,8 @@ class ContinualEncoder(nn.Module):
         for index, block in enumerate(self._stack, start=1):
             if index == self.config.class_token_block:
                 rows = torch.cat([self._class_row(index).expand(rows.shape[0], 1, -1), rows], dim=1)
-            rows = block(rows)
+            lead = rows.shape[1] - tokens.shape[1]
+            rows = block(rows, places=window_places(self.config, block.age_bias, tokens.shape[1], lead, rows))
         return rows
 
     def newest(self, rows: Tensor) -> Tensor:
@@ -101,7 +119,7 @@ class ContinualEncoder(nn.Module):
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
         device = self._stack[0].in_projection.weight.device
         offset = torch.as_tensor(start, dtype=torch.long, device=device).expand(batch_size).contiguous().clone()
-        tables = self._folded_tables() if self._folded else None
+        tables = self._folded_tables() if self._folded else self._place_tables()
         states = tuple(self._block_state(index, batch_size) for index in range(1, self.config.blocks + 1))
         return StreamState(torch.zeros(batch_size, dtype=torch.long, device=device), offset, states, tables)
 
@@ -117,7 +135,7 @@ class ContinualEncoder(nn.Module):
         cursor = cursor_for(state.position, self.config.window, active)
         if self.all_rows or not self._single_output:
             rows = self._step_rows_(token, state, cursor)
-            output = self._output_row(rows, cursor) if self.all_rows else self._last_block(rows, cursor)
+            output = self._output_row(rows, cursor) if self.all_rows else self._last_block(rows, state, cursor)
         else:
             output = self._step_single_(token, state, cursor)
         state.position.add_(1 if active is None else active)
@@ -170,6 +188,10 @@ class ContinualEncoder(nn.Module):
         positions = cast(PositionalEncoding, self.positions).table[: self.config.window]
         return folding.tables(self._stack[0], positions, self._class_token_at(1))
 
+    def _place_tables(self) -> AgeTables | RotaryTables | None:
+        like = self._stack[0].in_projection.weight
+        return place_tables(self.config, [block.age_bias for block in self._stack], like) if self._placed else None
+
     def _block_state(self, index: int, batch_size: int) -> BlockState:
         block = self._stack[index - 1]
         if index == 1 and self._folded:
@@ -187,14 +209,25 @@ class ContinualEncoder(nn.Module):
 
     def _step_single_(self, token: Tensor, state: StreamState, cursor: Cursor) -> Tensor:
         row = self._positioned(token, state) if self._recycling else token
+        turn, query_turn = self._arrival_turns(state, state.position)
         for index, block in enumerate(self._stack):
             block_state = state.blocks[index]
             if isinstance(block_state, FoldedState):
                 row = self._folded_row_(row, block, block_state, cast(FoldedTables, state.tables), cursor)
             else:
                 single = cast(SingleOutputState, block_state)
-                row = block.step_single_(row, single, cursor, self._class_token_at(index + 1))
+                class_token = self._class_token_at(index + 1)
+                bias = slot_bias(state.tables, index, cursor, 0 if class_token is None else 1, row.dtype)
+                row = block.step_single_(row, single, cursor, class_token, Places(bias, turn, query_turn))
         return row
+
+    def _arrival_turns(self, state: StreamState, position: Tensor) -> tuple[Rotation | None, Rotation | None]:
+        """How tokens at these places (B,) or (B, T) are turned, and the tokens whose outputs are due with them."""
+        dtype = self._stack[0].in_projection.weight.dtype
+        turn = turn_at(state, position, dtype)
+        if turn is None or not self.config.lag:
+            return turn, turn
+        return turn, turn_at(state, torch.clamp(position - self.config.lag, min=0), dtype)
 
     def _folded_row_(
         self, token: Tensor, block: Block, state: FoldedState, tables: FoldedTables, cursor: Cursor
@@ -221,12 +254,22 @@ class ContinualEncoder(nn.Module):
             rows = blocks[0].attend_rows(present, (cast(Tensor, query), key, value), cursor.mask(lead))
         else:
             token = self._positioned(token, state) if self._recycling else token
-            rows = blocks[0].step_retroactive_(token, cast(RetroactiveState, first), cursor, lead)
+            turn = turn_at(state, state.position, token.dtype)
+            retroactive = cast(RetroactiveState, first)
+            rows = blocks[0].step_retroactive_(token, retroactive, cursor, lead, turn, fading(state.tables, cursor))
         last = len(blocks) if self.all_rows else len(blocks) - 1
         for index in range(2, last + 1):
             rows, lead = self._with_class_token(rows, lead, index)
-            rows = blocks[index - 1](rows, cursor.mask(lead))
+            rows = blocks[index - 1](rows, cursor.mask(lead), self._ring_places(state, index, cursor, lead))
         return Rows(rows, lead)
+
+    def _ring_places(self, state: StreamState, index: int, cursor: Cursor, lead: int) -> Places:
+        """All rows that enter block `index` of an exact stack, in ring order, and the one whose output is wanted."""
+        if not self._placed:
+            return NOWHERE
+        turn = slot_turn(state.tables, cursor)
+        bias = slot_bias(state.tables, index - 1, cursor, lead, self._stack[0].in_projection.weight.dtype)
+        return Places(bias, turn, row_turn(turn, cursor, self.config.lag))
 
     def _with_class_token(self, rows: Tensor, lead: int, index: int) -> tuple[Tensor, int]:
         if index != self.config.class_token_block or lead:
@@ -239,22 +282,25 @@ class ContinualEncoder(nn.Module):
             return rows.rows[:, 0]
         return cursor.row(rows.rows, self.config.lag).squeeze(1)
 
-    def _last_block(self, rows: Rows, cursor: Cursor) -> Tensor:
+    def _last_block(self, rows: Rows, state: StreamState, cursor: Cursor) -> Tensor:
         """One row (B, d) of the last block of an exact stack of two or more."""
         tokens, lead = self._with_class_token(rows.rows, rows.lead, self.config.blocks)
         rows = Rows(tokens, lead)
-        return self._stack[-1].newest(tokens, self._output_row(rows, cursor), cursor.mask(lead))
+        places = self._ring_places(state, self.config.blocks, cursor, lead)
+        return self._stack[-1].newest(tokens, self._output_row(rows, cursor), cursor.mask(lead), places)
 
     def _chunk(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
         """One banded pass through single-output blocks."""
         length = tokens.shape[1]
+        place = state.position.unsqueeze(1) + torch.arange(length, device=tokens.device)  # (B, T) in the stream
         rows = tokens
         if self.positions is not None:
-            steps = torch.arange(length, device=tokens.device)
-            rows = rows + self.positions.at((state.position + state.offset).unsqueeze(1) + steps)
+            rows = rows + self.positions.at(place + state.offset.unsqueeze(1))
+        turn, query_turn = self._arrival_turns(state, place)
         states: list[BlockState] = []
         for index, (block, block_state) in enumerate(zip(self._stack, state.blocks, strict=True), start=1):
             single = cast(SingleOutputState, block_state)
-            rows, single = block.steps_single(rows, single, state.position, self._class_token_at(index))
+            places = Places(bias_by_age(self.config, block.age_bias, rows), turn, query_turn)
+            rows, single = block.steps_single(rows, single, state.position, self._class_token_at(index), places)
             states.append(single)
         return rows, state._replace(blocks=tuple(states), position=state.position + length)

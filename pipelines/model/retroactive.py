@@ -11,9 +11,14 @@ which dominated it is left with the rounding error of what was taken away. Here 
 
 Values carry two more columns, 1 and the largest magnitude in the value, so that one update keeps the weighted sum,
 the row's mass and its value mass, which errors are measured against.
+
+With a linear penalty of age, every weight in a row shrinks by the same factor at each step. Sums are kept relative to
+the row's reference, so lowering the reference by the slope is all that this takes.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,6 +36,13 @@ TOLERANCE = {
 }
 # With more rows to compute anew than this share, it is cheaper to compute all of them.
 ALL_ROWS_SHARE = 0.25
+
+
+class Fading(NamedTuple):
+    """A linear penalty of age, both float64."""
+
+    slopes: Tensor  # (h,) what a weight's exponent loses at each step
+    bias: Tensor  # (B or 1, h, 1, slots) what the exponents of the occupied slots have lost by now
 
 
 def empty_state(batch_size: int, heads: int, slots: int, width: int, like: Tensor) -> RetroactiveState:
@@ -58,12 +70,19 @@ def extended(value: Tensor) -> Tensor:
 
 
 def update_(
-    state: RetroactiveState, query: Tensor, key: Tensor, value: Tensor, scale: float, cursor: Cursor, lead: int
+    state: RetroactiveState,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: float,
+    cursor: Cursor,
+    lead: int,
+    fading: Fading | None = None,
 ) -> Tensor:
     """Take in one token: its query, key and value are (B, h, w), and scores are taken times `scale`.
 
     Returns the attention output of all occupied slots (B, h, slots, w); `state` is written in place. `lead` slots at
-    the front belong to a class token.
+    the front belong to a class token. fading: not together with a class token, whose weight would not fade.
     """
     tolerance = TOLERANCE[query.dtype]
     query, key, new_value = query.double() * scale, key.double(), extended(value)
@@ -74,20 +93,22 @@ def update_(
     cursor.write(state.value, new_value, lead)
 
     mask = cursor.mask(lead)
+    bias = None if fading is None else fading.bias
     queries, keys, values = (cursor.occupied(ring, lead) for ring in (state.query, state.key, state.value))
     if torch.compiler.is_compiling():
         # A traced graph cannot branch on how many rows are bad.
-        sums, reference, error = compute_rows(queries, keys, values, mask)
+        sums, reference, error = compute_rows(queries, keys, values, mask, bias)
     else:
-        sums, reference, error = _updated(state, cursor, lead, key, new_value, old_key, old_value)
+        slopes = None if fading is None else fading.slopes
+        sums, reference, error = _updated(state, cursor, lead, key, new_value, old_key, old_value, slopes)
         bad = _bad_rows(sums, error, tolerance)
         # The newest token's own row starts here; it is computed like a bad one.
-        fresh = compute_rows(query.unsqueeze(2), keys, values, mask)
+        fresh = compute_rows(query.unsqueeze(2), keys, values, mask, bias)
         for ring, row in zip((sums, reference, error), fresh, strict=True):
             cursor.write(ring, row.squeeze(2), lead)
         cursor.write(bad, bad.new_zeros((*bad.shape[:2], 1)), lead)
         if bool(bad.any()):
-            sums, reference, error = _recomputed(bad, (sums, reference, error), queries, keys, values, mask)
+            sums, reference, error = _recomputed(bad, (sums, reference, error), queries, keys, values, mask, bias)
     width = query.shape[-1]
     for ring, new in ((state.sums, sums), (state.reference, reference), (state.error, error)):
         _keep(ring, new, cursor)
@@ -102,6 +123,7 @@ def _updated(
     value: Tensor,
     old_key: Tensor,
     old_value: Tensor,
+    slopes: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Sums, reference and error of every occupied slot with the new token in and the old one out."""
     queries, sizes, sums, reference, error = (
@@ -112,6 +134,9 @@ def _updated(
     full = cursor.full
     scores = torch.matmul(queries, torch.stack([key, old_key], dim=-1))  # (B, h, slots, 2)
     score, old_score = torch.split(scores, 1, dim=-1)
+    if slopes is not None:
+        slope = slopes.view(-1, 1, 1)
+        reference, old_score = reference - slope, old_score - cursor.window * slope
     raised = torch.maximum(reference, score)
     shrink = torch.exp(reference - raised)
     weight = torch.exp(score - raised)
@@ -124,7 +149,11 @@ def _updated(
     new_sums = sums * shrink + torch.matmul(changes, torch.stack([value, old_value], dim=2))
     # The score of the leaving key was computed once when it was added and once now, in another order of summation.
     mismatch = UNIT * (4 + width * sizes * torch.linalg.vector_norm(old_key, dim=-1)[:, :, None, None])
-    new_error = error * shrink + 2 * UNIT * grown + mismatch * old_weight * old_value[:, :, None, width:]
+    new_error = error * shrink + 2 * UNIT * grown
+    if slopes is not None:  # lowering the reference rounds it, at each step of a row's life
+        new_error = new_error + UNIT * raised.abs() * grown
+        mismatch = mismatch + UNIT * cursor.window * (raised.abs() + cursor.window * slopes.view(-1, 1, 1))
+    new_error = new_error + mismatch * old_weight * old_value[:, :, None, width:]
     return new_sums, raised, new_error
 
 
@@ -133,9 +162,13 @@ def _bad_rows(sums: Tensor, error: Tensor, tolerance: float) -> Tensor:
     return ~(error <= tolerance * sums[..., -2:]).all(-1, keepdim=True)
 
 
-def compute_rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def compute_rows(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Sums (…, m, w + 2), reference (…, m, 1) and error (…, m, 2) from scratch for queries (…, m, w)."""
     scores = torch.matmul(query, key.transpose(-2, -1))
+    if bias is not None:
+        scores = scores + bias
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     reference = scores.amax(-1, keepdim=True)
@@ -146,16 +179,25 @@ def compute_rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None)
 Rows = tuple[Tensor, Tensor, Tensor]
 
 
-def _recomputed(bad: Tensor, rows: Rows, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Rows:
+def _recomputed(
+    bad: Tensor,
+    rows: Rows,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+) -> Rows:
     """`rows` with the bad ones computed anew."""
     batch, head, slot, _ = bad.nonzero(as_tuple=True)
     if len(batch) > ALL_ROWS_SHARE * bad.numel():
-        return compute_rows(queries, keys, values, mask)
+        return compute_rows(queries, keys, values, mask, bias)
     anew = compute_rows(
         queries[batch, head, slot].unsqueeze(1),
         keys[batch, head],
         values[batch, head],
         None if mask is None else mask[batch, 0],
+        None if bias is None else bias.expand(bad.shape[0], -1, -1, -1)[batch, head],
     )
     sums, reference, error = (
         ring.index_put((batch, head, slot), row.squeeze(1)) for ring, row in zip(rows, anew, strict=True)

@@ -57,6 +57,10 @@ class LockstepCursor:
         start = (self.window - self.head) % self.window
         return table.narrow(-2, start, self.count).unsqueeze(0)
 
+    def aged(self, table: Tensor) -> Tensor:
+        """Entries by slot, out of a table by age (h, n) that `age_bias.doubled` made (h, 2n): (1, h, count)."""
+        return table.narrow(-1, self.window - self.slot, self.count).unsqueeze(0)
+
     def row(self, rows: Tensor, lag: int) -> Tensor:
         """The row (B, 1, d) of the token `lag` steps ago (the oldest, if there is none so old)."""
         slot = max(self.position - lag, 0) % self.window
@@ -119,6 +123,10 @@ class RowCursor:
         if table.dim() == 2:
             return table[index]  # (B, n, w)
         return table[:, index].transpose(0, 1)  # (B, h, n, w)
+
+    def aged(self, table: Tensor) -> Tensor:
+        slots = torch.arange(self.window, device=table.device)
+        return table[:, slots + (self.window - self.slot).unsqueeze(1)].transpose(0, 1)  # (B, h, n)
 
     def row(self, rows: Tensor, lag: int) -> Tensor:
         slot = torch.clamp(self.position - lag, min=0) % self.window

@@ -67,6 +67,24 @@ class FoldedTables(NamedTuple):
     class_projection: Tensor  # (3, h, 0 or 1, d / h) its query, key and value
 
 
+class AgeTables(NamedTuple):
+    """The bias by age of each block, as tables by slot. See `age_bias.py`."""
+
+    bias: Tensor  # (b, h, 2n)
+    slopes: Tensor  # (h,) float64 of a linear penalty; (0,) where the bias is learned
+
+
+class RotaryTables(NamedTuple):
+    """What turns queries and keys. See `rotary.py`.
+
+    The turns of a window's tokens are doubled so that any rotation of them is a slice.
+    """
+
+    rate: Tensor  # (w / 2,) int64
+    cosine: Tensor  # (2n, w)
+    sine: Tensor  # (2n, w)
+
+
 BlockState = SingleOutputState | RetroactiveState | FoldedState | None
 
 
@@ -76,7 +94,8 @@ class StreamState(NamedTuple):
     position: Tensor  # (B,) int64: tokens seen so far
     offset: Tensor  # (B,) int64: index in the stream of the first token, for recycling encodings
     blocks: tuple[BlockState, ...]
-    tables: FoldedTables | None  # constants of the weights; not part of a snapshot
+    # Constants of the weights; not part of a snapshot.
+    tables: FoldedTables | AgeTables | RotaryTables | None
 
     @property
     def batch_size(self) -> int:

@@ -22,7 +22,19 @@ POSITIONAL: dict[str, dict[str, Any]] = {
     "learned 2n-1": {"positional": "recycling"},
     "cyclic n": {"positional": "recycling", "positions": 4, "encoding": "cyclic"},
     "cyclic 2n-1": {"positional": "recycling", "encoding": "cyclic"},
+    "relative": {"positional": "relative"},
+    "rope": {"positional": "rope"},
+    "alibi": {"positional": "alibi"},
 }
+
+
+def exists(positional: str, blocks: int, class_token_block: int | None = None) -> bool:
+    """Whether an exact stack has such a model; `test_config` checks what is said where it has not."""
+    return not (
+        (positional == "relative" and blocks > 1)
+        or (positional == "rope" and class_token_block is not None)
+        or (positional == "alibi" and blocks > 1 and class_token_block == 1)
+    )
 
 
 def small_model(dtype: torch.dtype = torch.float32, **changes: Any) -> ContinualTransformer:
@@ -32,6 +44,9 @@ def small_model(dtype: torch.dtype = torch.float32, **changes: Any) -> Continual
     for parameter in model.parameters():
         if parameter.dim() == 1 or parameter is model.encoder.class_token:
             nn.init.normal_(parameter, mean=0.5, std=0.5)
+    for block in model.encoder.blocks:
+        if block.age_bias is not None:
+            nn.init.normal_(block.age_bias)
     positions = model.encoder.positions
     if positions is not None and isinstance(positions.table, nn.Parameter):
         nn.init.normal_(positions.table)

@@ -23,13 +23,23 @@ KINDS: dict[str, dict[str, Any]] = {
     "one block, class token": {"blocks": 1, "class_token_block": 1},
     "one block, lag": {"blocks": 1, "lag": 2},
     "one block, static": {"blocks": 1, "positional": "static", "norm": "pre"},
+    "one block, relative": {"blocks": 1, "positional": "relative"},
+    "one block, relative, class token": {"blocks": 1, "positional": "relative", "class_token_block": 1},
+    "one block, rope": {"blocks": 1, "positional": "rope"},
+    "one block, rope, lag": {"blocks": 1, "positional": "rope", "lag": 2},
+    "one block, alibi, lag": {"blocks": 1, "positional": "alibi", "lag": 2},
     "two blocks": {"blocks": 2},
+    "two blocks, rope": {"blocks": 2, "positional": "rope"},
+    "two blocks, alibi": {"blocks": 2, "positional": "alibi"},
     "three blocks, class token at 2": {"blocks": 3, "class_token_block": 2},
     "decoder": {"blocks": 1, "positional": "static", **DECODER},
     "deep": {"blocks": 3, "stacking": "deep"},
     "deep, lag": {"blocks": 2, "stacking": "deep", "lag": 3, "norm": "pre"},
     "deep, class token": {"blocks": 2, "stacking": "deep", "class_token_block": 2},
     "deep, static": {"blocks": 2, "stacking": "deep", "positional": "static"},
+    "deep, relative": {"blocks": 3, "stacking": "deep", "positional": "relative", "norm": "pre"},
+    "deep, rope, lag": {"blocks": 2, "stacking": "deep", "positional": "rope", "lag": 1},
+    "deep, alibi, class token": {"blocks": 2, "stacking": "deep", "positional": "alibi", "class_token_block": 2},
 }
 LENGTH = 41
 
@@ -54,7 +64,18 @@ def test_any_partition(kind: str, cuts: list[int], batch: int) -> None:
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["one block", "one block, class token", "one block, lag", "deep, class token"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "one block",
+        "one block, class token",
+        "one block, lag",
+        "deep, class token",
+        "deep, relative",
+        "deep, rope, lag",
+        "deep, alibi, class token",
+    ],
+)
 @pytest.mark.parametrize("length", [5, 70])
 def test_streams_at_different_places(kind: str, length: int) -> None:
     """Rows of one batch that have seen nothing, a part of a window, and more than one; one and several groups."""
@@ -104,6 +125,17 @@ def test_a_long_chunk_is_done_in_parts() -> None:
     torch.testing.assert_close(logits[:, -30:], run_steps(model, tokens)[:, -30:], rtol=1e-10, atol=1e-10)
 
 
+def turned(rows: Tensor) -> Tensor:
+    """Rotary positions as complex numbers: rows (B, T, w) times e^(i · index · angle), w / 2 of them."""
+    pairs = rows.shape[-1] // 2
+    angle = torch.tensor([10_000 ** (-pair / pairs) for pair in range(pairs)], dtype=torch.float64)
+    # The angles are whole steps of which a full turn has 2³⁰.
+    angle = torch.round(angle / math.tau * 2**30) * math.tau / 2**30
+    index = torch.arange(rows.shape[1], dtype=torch.float64).unsqueeze(1)
+    product = torch.complex(rows[..., :pairs], rows[..., pairs:]) * torch.polar(torch.ones(1).double(), index * angle)
+    return torch.cat([product.real, product.imag], dim=-1)
+
+
 def banded_forward(model: ContinualTransformer, tokens: Tensor) -> Tensor:
     """A deep stack written out independently: full scores of the whole sequence, masked to the band."""
     config, encoder = model.config, model.encoder
@@ -117,8 +149,17 @@ def banded_forward(model: ContinualTransformer, tokens: Tensor) -> Tensor:
         source = block.attention_norm(rows) if config.norm == "pre" else rows
         query, key, value = block.in_projection(source).chunk(3, dim=-1)
         heads = []
-        for q, k, v in zip(*(x.split(config.head_width, dim=-1) for x in (query, key, value)), strict=True):
-            scores = (q @ k.transpose(1, 2) / math.sqrt(config.head_width)).masked_fill(~band, -math.inf)
+        for head, (q, k, v) in enumerate(
+            zip(*(x.split(config.head_width, dim=-1) for x in (query, key, value)), strict=True)
+        ):
+            if config.positional == "rope":
+                q, k = turned(q), turned(k)
+            scores = q @ k.transpose(1, 2) / math.sqrt(config.head_width)
+            if config.positional == "relative":
+                scores = scores + block.age_bias[head][age.clamp(0, config.window - 1)]
+            elif config.positional == "alibi":
+                scores = scores - 2 ** (-8 * (head + 1) / config.heads) * age
+            scores = scores.masked_fill(~band, -math.inf)
             heads.append(scores.softmax(dim=-1) @ v)
         rows = rows + block.out_projection(torch.cat(heads, dim=-1))
         if config.norm == "post":
@@ -131,7 +172,7 @@ def banded_forward(model: ContinualTransformer, tokens: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("positional", ["none", "learned n", "cyclic 2n-1"])
+@pytest.mark.parametrize("positional", ["none", "learned n", "cyclic 2n-1", "relative", "rope", "alibi"])
 @pytest.mark.parametrize("blocks", [1, 2, 5])
 def test_deep_stack_equals_its_banded_forward(blocks: int, positional: str, norm: str) -> None:
     model = small_model(torch.float64, blocks=blocks, stacking="deep", norm=norm, **POSITIONAL[positional])

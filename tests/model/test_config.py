@@ -10,6 +10,8 @@ from pipelines.errors import ConfigurationError
 from pipelines.model import ModelConfig
 from tests.model.small import SIZES
 
+DECODER = {"decoder_blocks": 1, "decoder_queries": 1, "decoder_heads": 2, "decoder_feed_forward": 4}
+
 
 def config(**changes: Any) -> ModelConfig:
     return ModelConfig(**{**SIZES, "blocks": 2, **changes})
@@ -35,6 +37,13 @@ def test_round_trip() -> None:
         ({"positional": "static", "positions": 9}, "4 or 5 positions"),
         ({"positional": "none", "positions": 9}, "positional is none"),
         ({"positional": "static", "encoding": "cyclic"}, "recycling"),
+        ({"positional": "relative"}, "relative positions need single-output blocks"),
+        ({"positional": "relative", "blocks": 1, **DECODER}, "relative positions need single-output blocks"),
+        ({"positional": "relative", "stacking": "deep", "positions": 4}, "positional is relative"),
+        ({"positional": "rope", "width": 6}, "heads of width 3 are odd"),
+        ({"positional": "rope", "class_token_block": 2}, "no place in the stream"),
+        ({"positional": "rope", "encoding": "cyclic"}, "recycling"),
+        ({"positional": "alibi", "class_token_block": 1}, "enter at block 2"),
         ({"class_token_block": 3}, "1 to 2"),
         ({"class_token_block": 1, "stacking": "deep"}, "enters at the last block"),
         ({"lag": 4}, "less than the window"),

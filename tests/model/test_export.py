@@ -18,6 +18,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "two blocks": {"blocks": 2},
     "three blocks, static": {"blocks": 3, "positional": "static"},
     "deep": {"blocks": 2, "stacking": "deep"},
+    "one block, relative, class token": {"blocks": 1, "positional": "relative", "class_token_block": 1},
+    "two blocks, rope": {"blocks": 2, "positional": "rope"},
+    "deep, rope, lag": {"blocks": 2, "stacking": "deep", "positional": "rope", "lag": 1},
+    "three blocks, alibi": {"blocks": 3, "positional": "alibi"},
 }
 
 

@@ -24,6 +24,10 @@ KINDS: dict[str, dict[str, Any]] = {
     "two blocks, static": {"blocks": 2, "positional": "static"},
     "three blocks, class token": {"blocks": 3, "class_token_block": 1},
     "deep": {"blocks": 2, "stacking": "deep"},
+    "deep, relative": {"blocks": 2, "stacking": "deep", "positional": "relative"},
+    "two blocks, rope": {"blocks": 2, "positional": "rope"},
+    "one block, rope, lag": {"blocks": 1, "positional": "rope", "lag": 1},
+    "two blocks, alibi": {"blocks": 2, "positional": "alibi"},
 }
 
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.model.small import POSITIONAL, small_model, stream
+from tests.model.small import POSITIONAL, exists, small_model, stream
 
 
-@pytest.mark.parametrize("class_token_block", [None, 1])
+@pytest.mark.parametrize(
+    ("positional", "class_token_block"),
+    [
+        (positional, class_token_block)
+        for positional in ("none", "learned n", "cyclic 2n-1", "static", "relative", "rope", "alibi")
+        for class_token_block in (None, 1)
+        if exists(positional, 1, class_token_block)
+    ],
+)
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("positional", ["none", "learned n", "cyclic 2n-1", "static"])
 def test_gradient_of_a_chunk_is_that_of_its_windows(positional: str, norm: str, class_token_block: int | None) -> None:
     model = small_model(torch.float64, norm=norm, class_token_block=class_token_block, **POSITIONAL[positional]).train()
     tokens = stream(2, 11, torch.float64)
@@ -28,8 +35,9 @@ def test_gradient_of_a_chunk_is_that_of_its_windows(positional: str, norm: str, 
         torch.testing.assert_close(chunk[name], parameter.grad, rtol=1e-9, atol=1e-9, msg=name)
 
 
-def test_gradient_through_steps_of_two_blocks() -> None:
-    model = small_model(torch.float64, blocks=2)
+@pytest.mark.parametrize("positional", ["learned n", "rope", "alibi"])
+def test_gradient_through_steps_of_two_blocks(positional: str) -> None:
+    model = small_model(torch.float64, blocks=2, **POSITIONAL[positional])
     tokens = stream(1, 9, torch.float64)
     logits, _ = model.steps(tokens, model.initial_state())
     logits[:, -1].sum().backward()
