@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.costs.work import Work, activation, attention, elementwise, linear, norm
-from pipelines.model.config import ModelConfig
+from pipelines.costs.work import Work, activation, aged, attention, elementwise, linear, norm, turned
+from pipelines.model.config import RELATIVE, ModelConfig
 
 Modules = dict[str, Work]  # by module name, in the order in which they run
 
@@ -19,6 +19,17 @@ def projection(config: ModelConfig, rows: int, thirds: int) -> Work:
     return linear(rows, config.width, thirds * config.width, bias, counted_bias=bias)
 
 
+def entry(modules: Modules, config: ModelConfig, rows: int) -> None:
+    """Features of `rows` tokens to what enters the encoder."""
+    inputs = config.input_width
+    if config.embedding is not None:
+        layer = linear(rows, inputs, config.embedding) + norm(rows, config.embedding)
+        add(modules, "embedding", layer + activation(rows, config.embedding, "relu"))
+        inputs = config.embedding
+    if config.embedding is None or inputs != config.width:
+        add(modules, "input projection", linear(rows, inputs, config.width))
+
+
 def finish(modules: Modules, config: ModelConfig, index: int, rows: int) -> None:
     """Everything after attention in block `index`, for `rows` rows."""
     d, hidden = config.width, config.feed_forward
@@ -31,10 +42,19 @@ def finish(modules: Modules, config: ModelConfig, index: int, rows: int) -> None
     add(modules, f"block {index} norms", norm(rows, d) * (1 if config.norm == "pre" else 2))
 
 
+def places(modules: Modules, config: ModelConfig, turned_rows: int, queries: int, keys: int) -> None:
+    """What positions cost that scores depend on: `turned_rows` queries and keys, and the scores of all pairs."""
+    if config.positional == "rope":
+        add(modules, "positions", turned(turned_rows, config.width))
+    elif config.positional in RELATIVE:
+        add(modules, "positions", aged(queries, keys, config.heads))
+
+
 def regular_block(modules: Modules, config: ModelConfig, index: int, rows: int) -> None:
     """All rows from all rows."""
     attention_norm(modules, config, index, rows)
     add(modules, f"block {index} in-projection", projection(config, rows, 3))
+    places(modules, config, 2 * rows, rows, rows)
     add(modules, f"block {index} attention", attention(rows, rows, config.width, config.heads))
     finish(modules, config, index, rows)
 
@@ -51,7 +71,9 @@ def head(modules: Modules, config: ModelConfig, rows: int, all_rows: bool) -> No
     if config.final_norm:
         add(modules, "final norm", norm(rows if all_rows else 1, d))
     if not config.decoder_blocks:
-        add(modules, "classifier", linear(1, d, config.classes))
+        add(modules, "classifier", linear(1, config.classifier_width, config.classes))
+        if config.shortcut == "add":
+            add(modules, "classifier", elementwise(d))
         return
     if config.final_norm and all_rows is False:
         add(modules, "final norm", norm(rows, d))
@@ -61,7 +83,7 @@ def head(modules: Modules, config: ModelConfig, rows: int, all_rows: bool) -> No
     add(modules, "decoder norm", norm(queries, d))
     add(modules, "decoder classifier", linear(queries, d, config.classes))
     add(modules, "classifier", elementwise(queries * d))  # mean of the decoder's rows
-    add(modules, "classifier", linear(1, 2 * d, config.classes))
+    add(modules, "classifier", linear(1, config.classifier_width, config.classes))
 
 
 def _decoder_block(modules: Modules, config: ModelConfig, name: str, queries: int, rows: int) -> None:

@@ -12,6 +12,7 @@ from pipelines.costs.counting import MacCount, count_macs
 from pipelines.model import folding, retroactive
 from pipelines.model.block import Block
 from pipelines.model.config import ModelConfig
+from pipelines.model.places import fading, turn_at
 from pipelines.model.ring import LockstepCursor
 from pipelines.model.state import FoldedState, RetroactiveState, StreamState
 from pipelines.model.transformer import ContinualTransformer
@@ -56,7 +57,7 @@ def warmed_up(model: ContinualTransformer) -> StreamState:
             _, state = model.step_(token, state)
         return state
     # Of an exact stack only block 1 remembers anything, so that is all there is to warm up.
-    row = model.input_projection(token)
+    row = model.project_input(token)
     block, first = cast(Block, model.encoder.blocks[0]), state.blocks[0]
     lead = 1 if model.config.class_token_block == 1 else 0
     for position in range(model.config.window):
@@ -65,15 +66,15 @@ def warmed_up(model: ContinualTransformer) -> StreamState:
             folding.take_in(block, row, first, cursor)
         elif isinstance(first, RetroactiveState):
             cursor.write_row(first.token, row, lead)
-            query, key, value = block.project(row)
-            retroactive.update_(first, query, key, value, 1.0, cursor, lead)
-    state.position.fill_(model.config.window)
+            query, key, value = block.project(row, turn_at(state, state.position, row.dtype))
+            retroactive.update_(first, query, key, value, 1.0, cursor, lead, fading(state.tables, cursor))
+        state.position.add_(1)
     return state
 
 
 def random_tokens(model: ContinualTransformer, count: int) -> Tensor:
     """Seeded tokens (1, count, input_width) of the model's precision."""
     generator = torch.Generator().manual_seed(_SEED)
-    weight = model.input_projection.weight
+    weight = model.classifier.weight
     tokens = torch.randn(1, count, model.config.input_width, generator=generator)
     return tokens.to(weight.device, weight.dtype)

@@ -74,7 +74,7 @@ def model_cost(config: ModelConfig) -> ModelCost:
 
 def _order(config: ModelConfig) -> list[str]:
     """Names in the order in which a token meets the modules."""
-    names = ["input projection", "positions", "class token"]
+    names = ["embedding", "input projection", "positions", "class token"]
     for index in range(1, config.blocks + 1):
         names += [f"block {index} {part}" for part in ("in-projection", "attention", "out-projection")]
         names += [f"block {index} feed-forward", f"block {index} norms"]
@@ -100,6 +100,7 @@ _DECODER_PARTS = {
     "feed_forward_norm": "norms",
 }
 _TOP = {
+    "embedding": "embedding",
     "input_projection": "input projection",
     "encoder.positions": "positions",
     "encoder.class_token": "class token",
@@ -122,6 +123,8 @@ def _module_name(key: str) -> str:
     """ "encoder.blocks.0.expand.weight" to "block 1 feed-forward"."""
     parts = key.split(".")
     if key.startswith("encoder.blocks."):
+        if parts[3] == "age_bias":
+            return "positions"
         return f"block {int(parts[2]) + 1} {_BLOCK_PARTS[parts[3]]}"
     if key.startswith("decoder.blocks."):
         return f"decoder block {int(parts[2]) + 1} {_DECODER_PARTS[parts[3]]}"

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from pipelines.costs.block_work import Modules, add, attention_norm, finish, head, projection, regular_block
+from pipelines.costs.block_work import (
+    Modules,
+    add,
+    attention_norm,
+    entry,
+    finish,
+    head,
+    places,
+    projection,
+    regular_block,
+)
 from pipelines.costs.work import Work, attention, elementwise, folded, linear, retroactive
 from pipelines.model.config import ModelConfig
 
@@ -10,7 +20,7 @@ from pipelines.model.config import ModelConfig
 def step_work(config: ModelConfig) -> Modules:
     """Work by module."""
     modules: Modules = {}
-    add(modules, "input projection", linear(1, config.input_width, config.width))
+    entry(modules, config, 1)
     if config.positional == "recycling":
         add(modules, "positions", elementwise(config.width))
     if config.single_output:
@@ -43,6 +53,7 @@ def single_output_block(modules: Modules, config: ModelConfig, index: int, token
         # With a class token the query is of another row than keys and values, and both are normed.
         attention_norm(modules, config, index, 1 + (config.class_token_block == index or _lags(config, index)))
         add(modules, f"block {index} in-projection", projection(config, 1, 3))
+        places(modules, config, 2, 1, keys)
     add(modules, f"block {index} attention", attention(1, keys, config.width, config.heads))
     finish(modules, config, index, 1)
 
@@ -69,6 +80,8 @@ def _first_block(modules: Modules, config: ModelConfig) -> int:
     else:
         attention_norm(modules, config, 1, 1)
         add(modules, "block 1 in-projection", projection(config, 1, 3))
+        # A retroactive row is lowered by its slope, and the newest has the bias of all keys.
+        places(modules, config, 2, 2, rows)
         add(modules, "block 1 attention", retroactive(rows, d, heads))
     finish(modules, config, 1, rows)
     return rows
@@ -78,5 +91,6 @@ def _newest_of(modules: Modules, config: ModelConfig, index: int, rows: int) -> 
     """The last block of an exact stack: keys and values of all rows, everything else of one."""
     attention_norm(modules, config, index, rows + 1)
     add(modules, f"block {index} in-projection", projection(config, rows, 2) + projection(config, 1, 1))
+    places(modules, config, rows + 1, 1, rows)
     add(modules, f"block {index} attention", attention(1, rows, config.width, config.heads))
     finish(modules, config, index, 1)

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from pipelines.costs.block_work import Modules, add, attention_norm, finish, head, projection, regular_block
+from pipelines.costs.block_work import (
+    Modules,
+    add,
+    attention_norm,
+    entry,
+    finish,
+    head,
+    places,
+    projection,
+    regular_block,
+)
 from pipelines.costs.step_work import single_output_block
 from pipelines.costs.work import Work, attention, elementwise, linear
 from pipelines.model.attention import group_sizes
@@ -13,7 +23,7 @@ def window_work(config: ModelConfig) -> Modules:
     """Work by module."""
     n, d = config.window, config.width
     modules: Modules = {}
-    add(modules, "input projection", linear(n, config.input_width, d))
+    entry(modules, config, n)
     if config.stacking == "deep":
         if config.positional == "static":
             _folded_steps(modules, config)
@@ -21,7 +31,7 @@ def window_work(config: ModelConfig) -> Modules:
             _banded_blocks(modules, config)
         head(modules, config, n, all_rows=True)
         return modules
-    if config.positional != "none":
+    if config.position_count:
         add(modules, "positions", elementwise(n * d))
     rows = n
     for index in range(1, config.blocks + 1):
@@ -48,6 +58,7 @@ def _banded_blocks(modules: Modules, config: ModelConfig) -> None:
         if class_token:  # its key and value, for the state
             attention_norm(modules, config, index, 1)
             add(modules, f"block {index} in-projection", projection(config, 1, 2))
+        places(modules, config, 2 * n, groups * size, class_token + n - 1 + size)
         banded = attention(size, class_token + n - 1 + size, d, heads) * groups
         # By the paper's rule each of the n tokens does a single-output step.
         steps = attention(1, class_token + n, d, heads) * n

@@ -79,6 +79,16 @@ def retroactive(slots: int, width: int, heads: int) -> Work:
     return Work(changes + newest, multiplications, rest) * heads
 
 
+def aged(queries: int, keys: int, heads: int) -> Work:
+    """A bias by age on the scores."""
+    return elementwise(queries * keys * heads)
+
+
+def turned(rows: int, width: int) -> Work:
+    """Rotary positions of `rows` queries or keys: two products and a sum for each number."""
+    return Work(other=3 * rows * width)
+
+
 def folded(rows: int, width: int, parts: int, pre_norm: bool) -> Work:
     """Putting static positions into `parts` (of query, key, value) of the rows: see `pipelines/model/folding.py`.
 

@@ -14,6 +14,7 @@ Norm = Literal["post", "pre"]
 Positional = Literal["none", "static", "recycling", "relative", "rope", "alibi"]
 Encoding = Literal["learned", "cyclic"]
 Stacking = Literal["exact", "deep"]
+Shortcut = Literal["none", "concatenate", "add"]
 
 # Encodings that scores depend on, through ages or differences; the others are added to tokens.
 RELATIVE = ("relative", "rope", "alibi")
@@ -24,6 +25,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "positional": get_args(Positional),
     "encoding": get_args(Encoding),
     "stacking": get_args(Stacking),
+    "shortcut": get_args(Shortcut),
 }
 _AT_LEAST_ONE = ("input_width", "width", "heads", "feed_forward", "blocks", "window", "classes")
 
@@ -45,7 +47,14 @@ class ModelConfig:
     in_projection_bias: bool = False
     out_projection_bias: bool = False
     final_norm: bool = True
-    dropout: float = 0.0  # in training only
+    dropout: float = 0.0  # in training only, inside the blocks
+    input_dropout: float = 0.0  # in training only, of the features
+    # Linear, layer norm, ReLU and dropout in front of the encoder, so wide; None: a linear layer alone
+    embedding: int | None = None
+    embedding_dropout: float = 0.0  # in training only, after the embedding
+    # What of the newest token the classifier sees beside the encoder's row: nothing; its embedding (its input
+    # projection where there is none), concatenated; the token that entered the encoder, added to the normed row
+    shortcut: Shortcut = "none"
     # none; static: position in the window; recycling: index in the stream, modulo the number of entries; relative: a
     # learned bias per head and age of the key; rope: queries and keys turned by their index; alibi: a penalty of age
     positional: Positional = "recycling"
@@ -75,14 +84,16 @@ class ModelConfig:
                 raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'")
         if self.width % self.heads:
             raise ConfigurationError(f"width {self.width} is not divisible by heads {self.heads}: choose others")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigurationError(f"dropout must be in [0, 1), not {self.dropout}")
+        for name in ("dropout", "input_dropout", "embedding_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ConfigurationError(f"{name} must be in [0, 1), not {getattr(self, name)}")
         if self.attention_rows is not None and self.attention_rows < 1:
             raise ConfigurationError(f"attention_rows must be at least 1, not {self.attention_rows}")
         self._check_positions()
         self._check_class_token()
         self._check_lag()
         self._check_decoder()
+        self._check_ends()
 
     def _check_positions(self) -> None:
         if self.encoding == "cyclic" and self.positional != "recycling":
@@ -148,6 +159,25 @@ class ModelConfig:
             )
         if self.decoder_blocks and self.stacking == "deep":
             raise ConfigurationError("a decoder reads all rows of the window; a deep stack has only the newest")
+
+    def _check_ends(self) -> None:
+        if self.embedding is not None and self.embedding < 1:
+            raise ConfigurationError(f"embedding must be at least 1 (its width), not {self.embedding}")
+        if self.embedding is None and self.embedding_dropout:
+            raise ConfigurationError(f"embedding_dropout is {self.embedding_dropout}, but there is no embedding")
+        if self.shortcut != "none" and self.lag:
+            raise ConfigurationError(
+                "a shortcut is that of the newest token, and with lag the output is an older one's"
+            )
+        if self.shortcut != "none" and self.decoder_blocks:
+            raise ConfigurationError("a model with a decoder has no shortcut: its classifier sees what is anticipated")
+
+    @property
+    def classifier_width(self) -> int:
+        """Numbers that the classifier sees."""
+        if self.decoder_blocks:
+            return 2 * self.width
+        return self.width + ((self.embedding or self.width) if self.shortcut == "concatenate" else 0)
 
     @property
     def head_width(self) -> int:

@@ -1,10 +1,10 @@
-"""The whole model: input projection, encoder, final norm, classifier and, for OadTR, the decoder."""
+"""The whole model: embedding, encoder, final norm, classifier and, for OadTR, the decoder."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from pipelines.errors import InputError, NonFiniteInputError
 from pipelines.model.config import ModelConfig
 from pipelines.model.decoder import Decoder
+from pipelines.model.embedding import Embedding
 from pipelines.model.encoder import ContinualEncoder
 from pipelines.model.snapshot import restore_state, save_state
 from pipelines.model.state import StreamState
@@ -25,17 +26,32 @@ class Prediction(NamedTuple):
     anticipation: Tensor  # (B, decoder_queries, classes): coming frames, nearest first
 
 
+class Token(NamedTuple):
+    """A token, or several, on the way into the encoder."""
+
+    token: Tensor  # (…, d) what enters
+    embedding: Tensor  # (…, e) what it was made of: the same where there is no embedding
+
+
 class ContinualTransformer(nn.Module):
     """Class scores for a stream of tokens: `model(window)`, `model.step(token, state)`, `model.steps(chunk, state)`."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.input_projection = nn.Linear(config.input_width, config.width)
+        inputs = config.input_width
+        self.embedding = None
+        if config.embedding is not None:
+            self.embedding = Embedding(inputs, config.embedding, config.embedding_dropout)
+            inputs = config.embedding
+        # An embedding of the encoder's own width is the token already.
+        self.input_projection = None
+        if self.embedding is None or inputs != config.width:
+            self.input_projection = nn.Linear(inputs, config.width)
         self.encoder = ContinualEncoder(config)
         self.final_norm = nn.LayerNorm(config.width) if config.final_norm else None
         self.decoder = Decoder(config) if config.decoder_blocks else None
-        self.classifier = nn.Linear(config.width * (2 if config.decoder_blocks else 1), config.classes)
+        self.classifier = nn.Linear(config.classifier_width, config.classes)
 
     # ---- the regular model ---------------------------------------------------------------------------------
 
@@ -44,14 +60,17 @@ class ContinualTransformer(nn.Module):
 
         start: index in the stream of the window's first token, which recycling encodings need; one for all or (B,).
         """
-        rows = self._normed(self.encoder(self._project(tokens), start))
+        token = self._token(tokens)
+        rows = self._normed(self.encoder(token.token, start))
         newest = self.encoder.newest(rows)
-        return self.classifier(newest) if self.decoder is None else self._decode(newest, rows, None).logits
+        if self.decoder is not None:
+            return self._decode(newest, rows, None).logits
+        return self._classify(newest, Token(*(part[:, -1] for part in token)))
 
     def predict(self, tokens: Tensor, start: int | Tensor = 0) -> Prediction:
         """`forward` with the decoder's anticipation."""
         decoder_of(self)
-        rows = self._normed(self.encoder(self._project(tokens), start))
+        rows = self._normed(self.encoder(self._token(tokens).token, start))
         return self._decode(self.encoder.newest(rows), rows, None)
 
     # ---- continual inference -------------------------------------------------------------------------------
@@ -73,8 +92,9 @@ class ContinualTransformer(nn.Module):
             prediction, state = self.step_predict_(token, state, active)
             return prediction.logits, state
         self._check(token, state, active)
-        row, state = self.encoder.step_(self._project(token), state, active)
-        return F.linear(self._normed(row), self.classifier.weight, self.classifier.bias), state
+        entering = self._token(token)
+        row, state = self.encoder.step_(entering.token, state, active)
+        return self._classify(self._normed(row), entering), state
 
     def step_predict_(
         self, token: Tensor, state: StreamState, active: Tensor | None = None
@@ -82,7 +102,7 @@ class ContinualTransformer(nn.Module):
         """`step_` with the decoder's anticipation."""
         decoder_of(self)
         self._check(token, state, active)
-        newest, rows, mask, state = self.encoder.step_rows_(self._project(token), state, active)
+        newest, rows, mask, state = self.encoder.step_rows_(self._token(token).token, state, active)
         return self._decode(self._normed(newest), self._normed(rows), mask), state
 
     def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
@@ -99,8 +119,9 @@ class ContinualTransformer(nn.Module):
                 one, state = advance(token, state)
                 logits.append(one)
             return torch.stack(logits, dim=1), state
-        rows, state = self.encoder.steps(self._project(tokens), state)
-        return self.classifier(self._normed(rows)), state
+        entering = self._token(tokens)
+        rows, state = self.encoder.steps(entering.token, state)
+        return self._classify(self._normed(rows), entering), state
 
     def reset_(self, state: StreamState, rows: list[int]) -> StreamState:
         """Set the given rows back to before their first token, in place."""
@@ -116,8 +137,30 @@ class ContinualTransformer(nn.Module):
 
     # ---- parts ---------------------------------------------------------------------------------------------
 
-    def _project(self, tokens: Tensor) -> Tensor:
-        return F.linear(tokens, self.input_projection.weight, self.input_projection.bias)
+    @property
+    def first_layer(self) -> nn.Linear:
+        """The linear layer that features enter."""
+        return self.embedding.linear if self.embedding is not None else cast(nn.Linear, self.input_projection)
+
+    def project_input(self, tokens: Tensor) -> Tensor:
+        """Features (…, input_width) to the tokens (…, d) that enter the encoder."""
+        return self._token(tokens).token
+
+    def _token(self, tokens: Tensor) -> Token:
+        if self.training and self.config.input_dropout:
+            tokens = F.dropout(tokens, self.config.input_dropout)
+        embedded = tokens if self.embedding is None else self.embedding(tokens)
+        projection = self.input_projection
+        token = embedded if projection is None else F.linear(embedded, projection.weight, projection.bias)
+        return Token(token, token if self.embedding is None else embedded)
+
+    def _classify(self, rows: Tensor, newest: Token) -> Tensor:
+        """Logits of rows (…, d) after the final norm; newest: the tokens that came in with them."""
+        if self.config.shortcut == "concatenate":
+            rows = torch.cat([rows, newest.embedding], dim=-1)
+        elif self.config.shortcut == "add":
+            rows = rows + newest.token
+        return F.linear(rows, self.classifier.weight, self.classifier.bias)
 
     def _normed(self, rows: Tensor) -> Tensor:
         norm = self.final_norm

@@ -64,7 +64,7 @@ def unfolded(model: ContinualTransformer, statistics: FeatureStatistics) -> Cont
 
 def _change_input(model: ContinualTransformer, scale: torch.Tensor, shift: torch.Tensor) -> None:
     """Make the model take x where it took scale · (x + shift)."""
-    layer = model.input_projection
+    layer = model.first_layer
     with torch.no_grad():
         scale, shift = scale.to(layer.weight.device), shift.to(layer.weight.device)
         weight = layer.weight.double() * scale

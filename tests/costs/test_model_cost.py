@@ -21,15 +21,17 @@ SMALL = {"input_width": 7, "width": 12, "heads": 3, "feed_forward": 9, "window":
 DECODER = {"decoder_blocks": 2, "decoder_queries": 3, "decoder_heads": 2, "decoder_feed_forward": 10}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     blocks=st.integers(1, 3),
     window=st.sampled_from([1, 5, 37]),  # 37: two groups of a banded pass
-    positional=st.sampled_from(["none", "static", "recycling"]),
+    positional=st.sampled_from(["none", "static", "recycling", "relative", "rope", "alibi"]),
     stacking=st.sampled_from(["exact", "deep"]),
     class_token_block=st.sampled_from([None, 1, 2, 3]),
     lag=st.sampled_from([0, 2]),
     norm=st.sampled_from(["pre", "post"]),
+    embedding=st.sampled_from([None, 12, 5]),
+    shortcut=st.sampled_from(["none", "concatenate", "add"]),
     bias=st.booleans(),
     decoder=st.booleans(),
 )
@@ -69,7 +71,16 @@ def test_the_audio_models_at_full_size() -> None:
         assert (cost.step.macs, cost.window.macs) == (executed.step.total, executed.window.total)
 
 
-@pytest.mark.parametrize("settings", [{"positional": "none"}, {"positional": "none", "class_token_block": 1}, {}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"positional": "none"},
+        {"positional": "none", "class_token_block": 1},
+        {"positional": "rope", "class_token_block": None},
+        {"positional": "alibi", "class_token_block": None},
+        {},
+    ],
+)
 @pytest.mark.parametrize("name", ["oadtr-b2", "oadtr", "oadtr-b1"])
 def test_the_shortened_warm_up_is_that_of_real_steps(name: str, settings: dict[str, object]) -> None:
     model = build_model(preset(name, input_width=8, width=16, heads=4, feed_forward=8, window=9, **settings))
@@ -116,6 +127,19 @@ def test_elementwise_operations_of_a_small_block_by_hand() -> None:
     other += 3 * (7 * 12 + 4)  # norms: two of the block and the final one
     other += 4  # bias of the classifier
     assert model_cost(config).step.other == other
+
+
+@pytest.mark.parametrize(
+    ("positional", "operations"), [("relative", 6 * 3), ("alibi", 6 * 3), ("rope", 2 * 3 * 12), ("recycling", 12)]
+)
+def test_what_positions_cost_by_hand(positional: str, operations: int) -> None:
+    """A bias for each score, a turn of query and key, or a token's encoding: no matrix product."""
+    without, with_positions = (
+        model_cost(ModelConfig(**SMALL, blocks=1, positional=kind)).step  # type: ignore[arg-type]
+        for kind in ("none", positional)
+    )
+    assert with_positions.other - without.other == operations
+    assert with_positions.macs == without.macs
 
 
 def test_a_model_of_a_checkpoint_in_double_precision_is_counted_too() -> None:

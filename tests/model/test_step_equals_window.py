@@ -62,6 +62,32 @@ def test_the_other_switches(activation: str, bias: bool, final_norm: bool) -> No
         assert relative_error(run_steps(model, tokens), run_windows(model, tokens)) <= 1e-10
 
 
+@pytest.mark.parametrize("embedding", [None, 8, 10])
+@pytest.mark.parametrize("shortcut", ["none", "concatenate", "add"])
+def test_embedding_and_shortcut(embedding: int | None, shortcut: str) -> None:
+    """A width of its own (10) and the encoder's (8), of one block, two, a deep stack and a class token."""
+    kinds = ({"blocks": 1}, {"blocks": 2}, {"blocks": 2, "stacking": "deep"}, {"blocks": 1, "class_token_block": 1})
+    for kind in kinds:
+        model = small_model(torch.float64, norm="pre", embedding=embedding, shortcut=shortcut, **kind)
+        tokens = stream(2, 7, torch.float64)
+        stepped = run_steps(model, tokens)
+        last = model(tokens) if "stacking" in kind else run_windows(model, tokens)[:, -1]
+        torch.testing.assert_close(stepped[:, -1], last, rtol=1e-10, atol=1e-10)
+        with torch.no_grad():
+            chunk, _ = model.steps(tokens, model.initial_state(2))
+        torch.testing.assert_close(chunk, stepped, rtol=1e-10, atol=1e-10)
+
+
+def test_the_shortcut_is_written_out() -> None:
+    model = small_model(torch.float64, embedding=10, shortcut="concatenate")
+    tokens = stream(2, 4, torch.float64)
+    embedding = model.embedding
+    embedded = torch.relu(embedding.norm(tokens @ embedding.linear.weight.T + embedding.linear.bias))
+    rows = model.final_norm(model.encoder(model.input_projection(embedded)))
+    wanted = model.classifier(torch.cat([rows[:, -1], embedded[:, -1]], dim=-1))
+    torch.testing.assert_close(model(tokens), wanted, rtol=1e-12, atol=1e-12)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     blocks=st.integers(1, 3),
@@ -123,18 +149,17 @@ def test_decoder_reads_rows_that_know_their_places(positional: str) -> None:
     ("positional", "blocks"), [("relative", 1), ("rope", 1), ("rope", 2), ("alibi", 1), ("alibi", 2)]
 )
 def test_a_long_stream_loses_no_digits(positional: str, blocks: int) -> None:
-    """10,000 steps, and the same again from an index near the end of what an integer holds."""
+    """10,000 steps, the first of which has an index near the end of what an integer holds."""
     model = small_model(torch.float64, blocks=blocks, positional=positional)
     tokens = stream(1, 10_000, torch.float64)
-    for start in (0, 2**62):
-        state = model.initial_state(1, start)
-        with torch.inference_mode():
-            if blocks == 1:
-                _, state = model.steps(tokens[:, :-8], state)
-            else:
-                for token in tokens[:, :-8].unbind(1):
-                    _, state = model.step_(token, state)
-            for t in range(9_992, 10_000):
-                logits, state = model.step_(tokens[:, t], state)
-                wanted = model(tokens[:, t - 3 : t + 1], start=t - 3)
-                torch.testing.assert_close(logits, wanted, rtol=1e-10, atol=1e-10)
+    state = model.initial_state(1, 2**62)
+    with torch.inference_mode():
+        if blocks == 1:
+            _, state = model.steps(tokens[:, :-8], state)
+        else:
+            for token in tokens[:, :-8].unbind(1):
+                _, state = model.step_(token, state)
+        for t in range(9_992, 10_000):
+            logits, state = model.step_(tokens[:, t], state)
+            wanted = model(tokens[:, t - 3 : t + 1], start=t - 3)
+            torch.testing.assert_close(logits, wanted, rtol=1e-10, atol=1e-10)

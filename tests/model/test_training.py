@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -48,8 +50,11 @@ def test_gradient_through_steps_of_two_blocks(positional: str) -> None:
         torch.testing.assert_close(chunk[name], parameter.grad, rtol=1e-9, atol=1e-9, msg=name)
 
 
-def test_dropout_is_for_training_only() -> None:
-    model = small_model(dropout=0.5)
+@pytest.mark.parametrize(
+    "settings", [{"dropout": 0.5}, {"input_dropout": 0.5}, {"embedding": 10, "embedding_dropout": 0.5}]
+)
+def test_dropout_is_for_training_only(settings: dict[str, Any]) -> None:
+    model = small_model(**settings)
     tokens = stream(1, 4)
     assert torch.equal(model(tokens), model(tokens))
     model.train()

@@ -1,0 +1,21 @@
+"""What stands in front of an encoder: features of a token in, the token that the encoder reads out."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Embedding(nn.Module):
+    """Linear, layer norm, ReLU and dropout: (…, input_width) to (…, width). Every token on its own."""
+
+    def __init__(self, input_width: int, width: int, dropout: float) -> None:
+        super().__init__()
+        self.linear = nn.Linear(input_width, width)
+        self.norm = nn.LayerNorm(width)
+        self.dropout = dropout
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        rows = torch.relu(self.norm(self.linear(tokens)))
+        return F.dropout(rows, self.dropout) if self.training and self.dropout else rows
