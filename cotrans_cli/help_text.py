@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
+
+from cotrans_cli.argument_check import CheckedCommand
+from cotrans_cli.completion import complete_values
 
 WIDTH = 78  # 80 columns, less the margins of the help page
 PROGRAMS = ("cotrans ", "torchrun ")
@@ -16,11 +19,13 @@ PROGRAMS = ("cotrans ", "torchrun ")
 VALUES = {"int": "N", "integer": "N", "float": "NUMBER", "str": "TEXT", "text": "TEXT", "path": "PATH"}
 
 
-class _Command(TyperCommand):
+class _Command(CheckedCommand):
     """A command whose help names values as manual pages do, and not the types of Python."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _worded(super().get_params(ctx), ctx)
+        parameters = _worded(super().get_params(ctx), ctx)
+        complete_values(ctx.command_path.partition(" ")[2], parameters)
+        return parameters
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """`[OPTIONS] SOURCE...`; what may be left out stands in brackets."""

@@ -12,6 +12,7 @@ import typer
 from cotrans_cli.commands import convert, data, demo, evaluate, extract, flops, info, models, stream, train, weights
 from cotrans_cli.console import note, print_line
 from cotrans_cli.help_text import examples, tidy
+from cotrans_cli.terminal_text import prepare_output
 from cotrans_cli.usage_message import usage_message
 from pipelines import __version__
 from pipelines.errors import CotransError, InputError
@@ -69,6 +70,7 @@ _ClickUsageError: type[Any] = typer.BadParameter.__bases__[0]
 
 def main() -> None:
     """Run the command line and exit."""
+    prepare_output()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.errors import UsageError
+from pipelines.errors import InputError, UsageError
 
 # No space, no quota, file too large: whatever the system calls a disk that takes no more.
 FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -107,6 +107,30 @@ def refuse_overwriting(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Pat
         if identity in written:
             raise UsageError(f"{written[identity]} and {option} would both be written to {path}: choose other names")
         written[identity] = option
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Refuse an output that cannot be written, before the work that it is for. Nothing is left behind."""
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file", str(path))
+        if path.exists():
+            os.close(os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0)))
+        elif folder == path.parent:
+            # The name itself is tried: it may be too long, or hold what the system does not allow.
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            path.unlink()
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a named pipe that nobody reads yet
+            return
+        raise InputError(f"{option}: {unwritable(path, error)}") from error
 
 
 def _identity(path: Path) -> object:

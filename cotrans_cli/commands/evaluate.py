@@ -23,12 +23,12 @@ Examples:
 
   cotrans evaluate --dataset gtzan --root GTZAN/ --split fault-filtered          the model that comes with cotrans
 
-  cotrans evaluate --dataset gtzan --root GTZAN/ --checkpoint runs/gtzan-cotrans-b1 --mode all
+  cotrans evaluate --dataset gtzan --root GTZAN/ --model runs/gtzan-cotrans-b1 --mode all
 
-  cotrans evaluate --dataset gtzan --root GTZAN/ --feature-dir features/ --checkpoint runs/trans-b1
-  --checkpoint runs/cotrans-b1 --checkpoint runs/cotrans-b2 --markdown --plot figure2.svg
+  cotrans evaluate --dataset gtzan --root GTZAN/ --feature-dir features/ --model runs/trans-b1
+  --model runs/cotrans-b1 --model runs/cotrans-b2 --markdown --plot figure2.svg
 
-  cotrans evaluate --dataset thumos14 --root THUMOS/ --checkpoint oadtr.pth --protocol oadtr --json
+  cotrans evaluate --dataset thumos14 --root THUMOS/ --model oadtr.pth --protocol oadtr --json
 
   cotrans evaluate --dataset thumos14 --predictions scores.npz --plot confusion.png
 """
@@ -84,16 +84,23 @@ def evaluate(
             "(frames,); optionally classes (names) and anticipation (frames, horizons, classes).",
         ),
     ] = None,
-    checkpoint: Annotated[
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME=]MODEL", help="What --model takes, without the flag.", show_default=False),
+    ] = None,
+    model: Annotated[
         list[str] | None,
         option(
-            "--checkpoint",
-            "-c",
+            "--model",
+            "-m",
             panel=MODEL,
             metavar="[NAME=]PATH",
             help="A file of ours or one that convert reads, the folder of a run, or one of several seeds (mean ± "
             "deviation). Repeat for several rows. Default: the built-in model of the dataset.",
         ),
+    ] = None,
+    checkpoint: Annotated[
+        list[str] | None, typer.Option("--checkpoint", "-c", hidden=True, help="The same as --model.")
     ] = None,
     mode: Annotated[
         Mode,
@@ -195,6 +202,7 @@ def evaluate(
 
     Beside the score stand MACs, parameters, state, time of a step and real-time factor.
     """
+    from pipelines.datasets.opening import check_dataset_name
     from pipelines.devices import use_threads
     from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import ComparisonOptions, parse_modes
@@ -203,6 +211,7 @@ def evaluate(
     from pipelines.evaluation.tables.comparison_files import check_save_path
     from pipelines.plots import check_plot_path
 
+    check_dataset_name(dataset)
     if json + csv + markdown > 1:
         raise typer.BadParameter("choose one of --json, --csv and --markdown")
     if plot is not None:
@@ -240,7 +249,9 @@ def evaluate(
         feature_option or [],
         weights or [],
     )
-    _compare(checkpoint or [], request, options, output, plot, plot_kind, save, quiet)
+    _compare(
+        [*(models or []), *(model or []), *(checkpoint or [])], request, options, output, plot, plot_kind, save, quiet
+    )
 
 
 def _compare(

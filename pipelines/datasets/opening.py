@@ -68,7 +68,12 @@ def resolve_root(name: str, root: Path | None) -> Path:
     return root
 
 
-def _module(name: str) -> Any:
+def check_dataset_name(name: str) -> None:
+    """Refuse a dataset that there is not."""
     if name not in MODULES:
         raise UsageError(f"there is no dataset '{name}'{did_you_mean(name, MODULES)} (datasets: {', '.join(MODULES)})")
+
+
+def _module(name: str) -> Any:
+    check_dataset_name(name)
     return importlib.import_module(MODULES[name])

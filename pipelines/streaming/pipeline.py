@@ -251,10 +251,21 @@ class Stream:
 
     def _ended(self, ended: Ended) -> SourceEnded:
         name = self.sources[ended.source].name
-        if ended.error is not None:
-            self.errors.append(ended.error)
-            self.statistics.failed(ended.source, str(ended.error))
-        return SourceEnded(ended.source, name, ended.error, ended.end)
+        error = ended.error or self._nothing_usable(ended.source)
+        if error is not None:
+            self.errors.append(error)
+            self.statistics.failed(ended.source, str(error))
+        return SourceEnded(ended.source, name, error, ended.end)
+
+    def _nothing_usable(self, number: int) -> CotransError | None:
+        """What to say of a source that was played to its end and of which no row could be used."""
+        counted = self.statistics.sources[number]
+        if counted.frames or not counted.broken:
+            return None
+        return InputError(
+            f"{counted.name}: every row ({counted.broken:,}) holds NaN or infinity, so there is no prediction: "
+            "extract the features again"
+        )
 
     def _remark(self, number: int, text: str) -> None:
         if self._on_remark is not None:

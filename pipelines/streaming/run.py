@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from pipelines.errors import InputError, UsageError
-from pipelines.files import refuse_overwriting, write_text
+from pipelines.files import check_writable, refuse_overwriting, write_text
 from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
@@ -85,7 +85,7 @@ class StreamRun:
         finally:
             for sink in self._sinks:
                 sink.close()
-        summary = replace(self.stream.summary(), interrupted=self._interrupted)
+        summary = replace(self.stream.summary(), interrupted=self._interrupted, paced=not self._options.play.fast)
         if self._options.summary is not None:
             self._write_summary(self._options.summary, summary)
         return summary
@@ -114,6 +114,11 @@ def check_outputs(options: RunOptions, sources: Sequence[StreamSource], model: S
         outputs += output_files(options.output, sources)
     inputs = [*model.files, *(file for source in sources for file in source.files)]
     refuse_overwriting(outputs, inputs)
+    alone = [(option, path) for option, path in single if path is not None]
+    if options.output is not None and options.output.out is not None and not options.output.to_folder:
+        alone.append(("--out", options.output.out))
+    for option, path in alone:  # a file that belongs to one source of many must not end the others
+        check_writable(path, option)
     if play.resume is not None:  # only the next snapshot may take its place
         refuse_overwriting([output for output in outputs if output[0] != "--snapshot"], [play.resume])
 

@@ -386,3 +386,15 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
     monkeypatch.setenv("COTRANS_DATA", str(root))
     assert evaluate("--dataset", "folder", "-c", model, "--quiet") == 0
     assert capsys.readouterr().err == ""
+
+
+def test_an_unknown_dataset_is_named_before_a_model_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    code, line = mistake(capsys, "--dataset", "imagenet")
+    assert code == 2 and "there is no dataset 'imagenet'" in line and "gtzan" in line
+
+
+def test_a_model_is_an_argument_or_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "no.safetensors"
+    for arguments in ((str(missing),), ("--model", str(missing)), ("-m", str(missing)), ("--checkpoint", str(missing))):
+        code, line = mistake(capsys, *arguments, "--dataset", "folder", "--root", str(tmp_path))
+        assert code == 3 and "no.safetensors" in line

@@ -60,6 +60,8 @@ def find_recordings(sources: Sequence[str]) -> Found:
     missing: list[str] = []
     ignored = 0
     for source in sources:
+        if not source:
+            raise UsageError("a source is empty: name a file, folder, glob or list file")
         path = Path(source)
         if path.is_dir():
             media, others = _media_below(path)

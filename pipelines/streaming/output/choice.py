@@ -17,7 +17,7 @@ from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource
 
 FORMATS = ("table", "jsonl", "csv", "srt", "vtt")
-SUFFIXES = {".txt": "table", ".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
+SUFFIXES = {".txt": "table", ".jsonl": "jsonl", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
 EXTENSIONS = {"table": ".txt", "jsonl": ".jsonl", "csv": ".csv", "srt": ".srt", "vtt": ".vtt"}
 SUBTITLES = ("srt", "vtt")
 
@@ -54,6 +54,11 @@ class OutputOptions:
         return self.out is not None and (self.out.is_dir() or not (self.out.suffix or self.out.exists()))
 
     def _check_suffix(self, out: Path) -> None:
+        if out.suffix.lower() == ".json":  # a document that is whole only at the end is no use while a stream runs
+            right = out.with_suffix(".jsonl")
+            raise UsageError(
+                f"--out {out}: predictions are written one by one, a JSON object on each line: use {right}"
+            )
         if out.suffix.lower() not in SUFFIXES:
             known = ", ".join(SUFFIXES)
             raise UsageError(f"--out {out}: the suffix {out.suffix} names no format ({known} do): say --format")
@@ -124,6 +129,8 @@ def file_names(sources: Sequence[StreamSource], extension: str) -> list[str]:
 
 
 def _stem(source: StreamSource) -> str:
+    if source.output is not None:
+        return source.output
     if source.entry is not None:
         return source.entry.replace("/", "_")
     if source.kind in ("media", "features"):

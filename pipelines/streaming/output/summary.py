@@ -133,6 +133,7 @@ class Summary:
     sources: tuple[dict[str, Any], ...]
     errors: tuple[str, ...]
     interrupted: bool = False
+    paced: bool = True  # False: rows were taken as fast as possible, and waiting in line says nothing of latency
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -143,7 +144,7 @@ class Summary:
             "steps": self.steps,
             "dropped": self.dropped,
             "interrupted": self.interrupted,
-            "latency": self.stages["latency"],
+            "latency": self.stages["latency"] if self.paced else None,
             "stages": {name: value for name, value in self.stages.items() if name != "latency"},
             "sources": list(self.sources),
             "errors": list(self.errors),
@@ -155,8 +156,10 @@ class Summary:
         text = [
             f"{self.frames:,} frames, {self.seconds:,.1f} s of media in {self.wall_seconds:,.1f} s "
             f"({self.real_time_factor:.2f} × real time), {self.dropped:,} dropped",
-            f"latency p50 {latency['p50_ms']:.1f} ms, p95 {latency['p95_ms']:.1f} ms, max {latency['max_ms']:.1f} ms",
         ]
+        if self.paced:
+            p50, p95, longest = (latency[name] for name in ("p50_ms", "p95_ms", "max_ms"))
+            text.append(f"latency p50 {p50:.1f} ms, p95 {p95:.1f} ms, max {longest:.1f} ms")
         stages = {name: self.stages[name] for name in STAGES if name != "latency"}
         parts = (f"{name} {values['p50_ms']:.2f}/{values['p95_ms']:.2f}" for name, values in stages.items())
         text.append(f"p50/p95 ms: {', '.join(parts)}")

@@ -27,6 +27,7 @@ class StreamSource:
     entry: str | None = None  # the video of an OadTR pickle
     problem: str | None = None  # why it cannot be played: it fails at once, and the others play
     list_file: str | None = None  # the list that names it
+    output: str | None = None  # name of its output without suffix, with the folders below what was named; None: its own
 
     @property
     def device(self) -> bool:
@@ -68,6 +69,8 @@ def find_sources(texts: Sequence[str]) -> list[StreamSource]:
 
 
 def _expand(text: str) -> list[StreamSource]:
+    if not text:
+        raise UsageError("a source is empty: name a file, folder, address, camera:0, mic: or -")
     if text == "-":
         return [StreamSource("pipe", "-", "-")]
     scheme, colon, rest = text.partition(":")
@@ -95,10 +98,12 @@ def _file(path: Path) -> StreamSource:
 def _folder(folder: Path) -> list[StreamSource]:
     """The media below a folder; where there is none, the feature files in it."""
     try:
-        return [_file(recording.path) for recording in find_recordings([str(folder)]).recordings]
+        recordings = find_recordings([str(folder)]).recordings
+        return [replace(_file(recording.path), output=recording.name) for recording in recordings]
     except InputError:
         features = [path for path in sorted(folder.rglob("*.npy")) if not path.name.endswith(TIMES)]
-        return [_file(path) for path in features] or [
+        named = [(path, path.relative_to(folder).with_suffix("").as_posix()) for path in features]
+        return [replace(_file(path), output=name) for path, name in named] or [
             _unplayable(str(folder), "no audio, video or feature file in this folder")
         ]
 
