@@ -60,7 +60,6 @@ class Row:
     name: str
     files: tuple[Path, ...]
     results: tuple[ModelEvaluation, ...]  # one for each file
-    notes: tuple[str, ...] = ()
 
     @property
     def first(self) -> ModelEvaluation:
@@ -146,7 +145,7 @@ def compare_models(
             results.append(result)
             damaged.update({damage.name: damage for damage in (*part.left_out, *result.damaged)})
             notes += [*part.notes, *names_note, *([seen] if seen else [])]
-        rows.append(Row(contender.name, contender.files, tuple(results), results[0].notes))
+        rows.append(Row(contender.name, contender.files, tuple(results)))
     baseline, remark = _baseline(data, contenders, options, on_item)
     evaluation = rows[0].first.evaluation
     return Comparison(

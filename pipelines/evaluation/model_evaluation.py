@@ -53,7 +53,6 @@ class ModelEvaluation:
     cost: Cost
     damaged: tuple[Damage, ...]  # recordings that were left out
     options: DetectionOptions  # what it was scored by
-    notes: tuple[str, ...] = ()
 
 
 def evaluate_model(
@@ -96,7 +95,6 @@ def evaluate_model(
         cost=measure_cost(model),
         damaged=(*runs[0].damaged, *labelled[0].damaged),
         options=options,
-        notes=labelled[0].notes,
     )
 
 
@@ -162,7 +160,6 @@ class LabelledRun:
 
     predictions: Predictions
     damaged: tuple[Damage, ...]
-    notes: tuple[str, ...]
 
 
 def predictions_of(
@@ -170,8 +167,8 @@ def predictions_of(
 ) -> LabelledRun:
     """Scores and labels of every row of a run.
 
-    The output of a model with a lag is about the row `lag` steps ago: the last rows of a recording, which a stream
-    would have to wait for, have no score. Clips have one label, so there every output counts.
+    The output of a model with a lag is about the row `lag` steps ago; about the last rows of a recording it speaks when
+    nothing more comes. Clips have one label, so there every output counts.
     """
     scores, labels, names, ahead, damaged = [], [], [], [], []
     lag = 0 if dataset.kind == "clips" else lag
@@ -181,15 +178,13 @@ def predictions_of(
         except InputError as error:
             damaged.append(Damage(name, str(error)))
             continue
-        rows = min(len(targets), len(outputs.logits) - lag)  # annotation may be a little shorter than the features
-        if rows < 1:
-            damaged.append(Damage(name, f"it is not longer than the model's lag of {lag} rows"))
-            continue
-        scores.append(probabilities(outputs.logits[lag : lag + rows], score_kind, dataset.ignored))
+        about = outputs.about_rows(lag)
+        rows = min(len(targets), len(about.logits))  # annotation may be a little shorter than the features
+        scores.append(probabilities(about.logits[:rows], score_kind, dataset.ignored))
         labels.append(targets[:rows] > 0)
         names += [name] * rows
-        if outputs.anticipation is not None:
-            ahead.append(probabilities(outputs.anticipation[lag : lag + rows], score_kind, dataset.ignored))
+        if about.anticipation is not None:
+            ahead.append(probabilities(about.anticipation[:rows], score_kind, dataset.ignored))
     if not scores:
         raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
     predictions = make_predictions(
@@ -200,8 +195,7 @@ def predictions_of(
         anticipation=np.concatenate(ahead).astype(np.float32) if ahead else None,
         where="the model's scores",
     )
-    notes = (f"the model's lag: the last {lag} rows of each recording have no score",) if lag else ()
-    return LabelledRun(predictions, tuple(damaged), notes)
+    return LabelledRun(predictions, tuple(damaged))
 
 
 def measure_cost(model: ContinualTransformer) -> Cost:

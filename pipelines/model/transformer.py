@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipelines.errors import InputError, NonFiniteInputError
+from pipelines.model.block import Block
 from pipelines.model.config import ModelConfig
 from pipelines.model.decoder import Decoder
 from pipelines.model.embedding import Embedding
@@ -72,6 +75,14 @@ class ContinualTransformer(nn.Module):
         decoder_of(self)
         rows = self._normed(self.encoder(self._token(tokens).token, start))
         return self._decode(self.encoder.newest(rows), rows, None)
+
+    def with_lag(self, lag: int) -> ContinualTransformer:
+        """A model of the same weights, which both share, that speaks of the token `lag` steps ago."""
+        shared: dict[int, Any] = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
+        shared[id(self.config)] = replace(self.config, lag=lag)
+        twin = copy.deepcopy(self, shared)
+        cast(Block, twin.encoder.blocks[-1]).lag = lag
+        return twin
 
     # ---- continual inference -------------------------------------------------------------------------------
 

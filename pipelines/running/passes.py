@@ -27,8 +27,18 @@ K = TypeVar("K")
 class Outputs:
     """What a model says about one recording."""
 
-    logits: NDArray[np.float32]  # (rows, classes)
+    logits: NDArray[np.float32]  # (rows, classes), at each row
     anticipation: NDArray[np.float32] | None = None  # (rows, horizons, classes), models with a decoder
+    late: Outputs | None = None  # about the last rows, which a model with a lag still owes at the end
+
+    def about_rows(self, lag: int) -> Outputs:
+        """The same by the row that each is about: those at the rows, `lag` of them later, and then the late ones."""
+        if not lag or self.late is None:
+            return Outputs(self.logits[lag:], None if self.anticipation is None else self.anticipation[lag:])
+        logits = np.concatenate([self.logits[lag:], self.late.logits])
+        if self.anticipation is None or self.late.anticipation is None:
+            return Outputs(logits)
+        return Outputs(logits, np.concatenate([self.anticipation[lag:], self.late.anticipation]))
 
 
 def stream_pass(model: ContinualTransformer, tokens: Tensor, seconds: list[float]) -> Outputs:
@@ -79,11 +89,15 @@ def chunk_pass(model: ContinualTransformer, recordings: Sequence[Tensor]) -> lis
 
 
 def window_pass(
-    model: ContinualTransformer, recordings: Sequence[Tensor], frames: Sequence[Sequence[int]] | None = None
+    model: ContinualTransformer,
+    recordings: Sequence[Tensor],
+    frames: Sequence[Sequence[int]] | None = None,
+    before: Sequence[int] | None = None,
 ) -> list[Outputs]:
     """The regular model on the last n tokens at each of `frames`. recordings: (T_i, width) each.
 
-    frames: for each recording, the tokens at which an output is wanted, ascending; None: at every one.
+    frames: for each recording, the tokens at which an output is wanted, ascending; None: at every one. before: how many
+    tokens came before the first that is given, of which no output depends on more than their number; None: none.
     Windows of one length go together, whichever recordings they are of.
     """
     _check_finite(recordings)
@@ -100,7 +114,11 @@ def window_pass(
             part = places[length][begin : begin + size]
             windows = torch.stack([recordings[row][last + 1 - length : last + 1] for row, last in part])
             # A continual model meets these windows with the encoding of their place in the stream.
-            start = torch.tensor([last + 1 - length for _, last in part], device=windows.device)
+            earlier = [0 if before is None else before[row] for row, _ in part]
+            start = torch.tensor(
+                [passed + last + 1 - length for passed, (_, last) in zip(earlier, part, strict=True)],
+                device=windows.device,
+            )
             output, anticipation = _regular(model, windows, start)
             for index, (row, _) in enumerate(part):
                 logits[row].append(output[index])
@@ -109,6 +127,32 @@ def window_pass(
     return [
         _outputs(torch.stack(rows), torch.stack(further) if further else None)
         for rows, further in zip(logits, ahead, strict=True)
+    ]
+
+
+def late_pass(
+    model: ContinualTransformer, recordings: Sequence[Tensor], before: Sequence[int] | None = None
+) -> list[Outputs]:
+    """About the last rows of recordings (T_i, width), up to `lag` of them, for which nothing more comes.
+
+    What the regular model says about them on the last window: each is the answer of the same model with the smaller
+    lag at which it speaks of that row when the recording ends. before: as in `window_pass`.
+    """
+    parts: list[list[Outputs]] = [[] for _ in recordings]
+    for lag in reversed(range(model.config.lag)):
+        members = [row for row, tokens in enumerate(recordings) if len(tokens) > lag]
+        tokens = [recordings[row] for row in members]
+        last = [[len(rows) - 1] for rows in tokens]
+        earlier = None if before is None else [before[row] for row in members]
+        results = window_pass(model.with_lag(lag), tokens, last, earlier) if members else []
+        for row, output in zip(members, results, strict=True):
+            parts[row].append(output)
+    return [
+        Outputs(
+            np.concatenate([part.logits for part in late]),
+            None if late[0].anticipation is None else np.concatenate([_ahead(part) for part in late]),
+        )
+        for late in parts
     ]
 
 
@@ -139,6 +183,11 @@ def _regular(model: ContinualTransformer, windows: Tensor, start: Tensor) -> tup
         return model(windows, start), None
     prediction = model.predict(windows, start)
     return prediction.logits, prediction.anticipation
+
+
+def _ahead(output: Outputs) -> NDArray[np.float32]:
+    assert output.anticipation is not None
+    return output.anticipation
 
 
 def _check_finite(recordings: Sequence[Tensor]) -> None:

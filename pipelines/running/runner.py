@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, InputError, NonFiniteInputError
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.running.passes import Outputs, chunk_pass, side_by_side, stream_pass, window_pass
+from pipelines.running.passes import Outputs, chunk_pass, late_pass, side_by_side, stream_pass, window_pass
 
 # stream: one step after the other. chunk: many steps at once. window: the regular model on the last n tokens.
 Mode = Literal["stream", "chunk", "window"]
@@ -154,8 +154,12 @@ def _run_batch(
     model: ContinualTransformer, tokens: list[torch.Tensor], mode: Mode, steps: list[float]
 ) -> list[Outputs]:
     if mode == "stream":
-        return [stream_pass(model, rows, steps) for rows in tokens]
-    return chunk_pass(model, tokens) if mode == "chunk" else window_pass(model, tokens)
+        outputs = [stream_pass(model, rows, steps) for rows in tokens]
+    else:
+        outputs = chunk_pass(model, tokens) if mode == "chunk" else window_pass(model, tokens)
+    if not model.config.lag:
+        return outputs
+    return [replace(output, late=late) for output, late in zip(outputs, late_pass(model, tokens), strict=True)]
 
 
 def _lengths(recordings: Sequence[Recording], width: int) -> tuple[dict[str, int], list[Damage]]:

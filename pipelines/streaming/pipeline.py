@@ -12,6 +12,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.streaming.messages import Ended, Place, Remark, Row, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
@@ -226,7 +228,8 @@ class Stream:
         probabilities = interpreter.probabilities(result.scores)
         label, score, top = interpreter.best(probabilities)
         latency = max(0.0, time.monotonic() - row.complete)
-        self.statistics.predicted(row.source, hop, latency)
+        if not result.late:  # of the same media
+            self.statistics.predicted(row.source, hop, latency)
         return Prediction(
             source=self.sources[row.source].name,
             source_number=row.source,
@@ -297,6 +300,7 @@ class Stream:
                     slot=mark.slots.get(number),
                     over=number in mark.over,
                     smoothing=interpreter.state() if interpreter else self._smoothing.get(number, []),
+                    recent=[row.tolist() for row in mark.recent.get(number, [])],
                 )
             )
         sink = self._sink_state() if self._sink_state else None
@@ -309,7 +313,12 @@ class Stream:
     def _resume(self, path: Path) -> StreamSnapshot:
         snapshot = load_snapshot(path, self.model.model)
         check_same(path, snapshot, [source.name for source in self.sources], self._settings)
-        self._encoder.session.restore(snapshot.state)
+        recent = {
+            source.slot: [np.array(row, np.float32) for row in source.recent]
+            for source in snapshot.sources
+            if source.slot is not None
+        }
+        self._encoder.session.restore(snapshot.state, recent)
         for number, progress in enumerate(snapshot.sources):
             if progress.over:
                 self._encoder.over.add(number)

@@ -20,7 +20,7 @@ from pipelines.metrics.precision import precision_scores
 from pipelines.metrics.probabilities import probabilities
 from pipelines.metrics.voting import majority_vote
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.running.passes import chunk_pass, side_by_side, window_pass
+from pipelines.running.passes import chunk_pass, late_pass, side_by_side, window_pass
 from pipelines.training.distributed import Processes
 from pipelines.training.losses import frame_losses, score_kind
 from pipelines.training.recordings import Recording
@@ -110,7 +110,18 @@ class Validator:
                 results = window_pass(model, tokens, frames)
             for index, places, result in zip(group, frames, results, strict=True):
                 outputs.append(Outputs(index, np.array(places), result.logits))
+            if self.lag:
+                outputs += self._late_outputs(model, group, tokens)
         return outputs
+
+    def _late_outputs(self, model: ContinualTransformer, group: list[int], tokens: list[Tensor]) -> list[Outputs]:
+        """About the last rows of recordings, as if they were said at rows that would have followed."""
+        late = []
+        for index, rows, result in zip(group, tokens, late_pass(model, tokens), strict=True):
+            frames = np.arange(max(len(rows), self.lag), len(rows) + self.lag)
+            wanted = frames % self.stride == 0
+            late.append(Outputs(index, frames[wanted], result.logits[wanted]))
+        return late
 
     def _rows(self, index: int) -> Tensor:
         rows = self.recordings[index].rows[:]

@@ -166,3 +166,21 @@ def test_progress_and_speed() -> None:
     assert speed.step_us_median == pytest.approx(50.5) and speed.step_us_p95 == pytest.approx(95.05)
     chunk = speed_of(run_model(build(), streams((20,)), "chunk"))
     assert chunk.step_us_median is None and chunk.real_time_factor is None
+
+
+@pytest.mark.parametrize("sizes", [{}, {"blocks": 2, "encoding": "cyclic"}, {"blocks": 2, "stacking": "deep"}])
+def test_every_row_of_a_model_with_a_lag_is_spoken_of(sizes: dict[str, Any]) -> None:
+    """By the outputs at later rows, and for the last rows by the same model with a smaller lag at the end."""
+    model = build(lag=3, **sizes)
+    shorter = [run_model(model.with_lag(lag), streams(), "window") for lag in range(3)]
+    for run in runs(model, streams()):
+        for name, outputs in run.outputs.items():
+            about, rows = outputs.about_rows(3), len(outputs.logits)
+            assert len(about.logits) == rows
+            np.testing.assert_array_equal(about.logits[: max(0, rows - 3)], outputs.logits[3:])
+            for lag in range(min(3, rows)):
+                expected = shorter[lag].outputs[name].logits[-1]
+                np.testing.assert_allclose(about.logits[rows - 1 - lag], expected, atol=1e-5)
+    twin = model.with_lag(1)
+    assert twin.config.lag == 1 and model.config.lag == 3
+    assert twin.classifier.weight is model.classifier.weight

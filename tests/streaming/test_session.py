@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pipelines.errors import NonFiniteInputError
+from pipelines.model import ContinualTransformer
+from pipelines.running.passes import window_pass
 from pipelines.streaming import StreamSession
 from pipelines.streaming.output.segments import SegmentMerger
-from tests.streaming.made_streams import WIDTH, played, scores_of, small_model, window_scores, write_rows
+from tests.streaming.made_streams import WIDTH, Matrix, played, scores_of, small_model, window_scores, write_rows
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
@@ -61,16 +64,53 @@ def test_snapshot_restore_and_restart(tmp_path: Path) -> None:
     np.testing.assert_allclose(other.step({0: tokens[0]})[0], window_scores(model, tokens[:1])[0], atol=1e-5)
 
 
-def test_a_model_with_a_lag_speaks_of_an_earlier_row(tmp_path: Path) -> None:
-    model = small_model(tmp_path, lag=2)
+def regular_scores(model: ContinualTransformer, rows: Matrix) -> Matrix:
+    with torch.inference_mode():
+        return window_pass(model, [torch.from_numpy(rows)])[0].logits
+
+
+@pytest.mark.parametrize("sizes", [{}, {"blocks": 2}, {"blocks": 2, "stacking": "deep"}, {"positional": "static"}])
+def test_a_model_with_a_lag_speaks_of_an_earlier_row(tmp_path: Path, sizes: dict[str, object]) -> None:
+    model = small_model(tmp_path, lag=2, **sizes)
     rows = write_rows(tmp_path / "rows.npy", 20)
     predictions = played([tmp_path / "rows.npy"], model, hop=0.5)
-    assert [one.index for one in predictions] == list(range(20))
-    assert [one.time for one in predictions] == pytest.approx([0.5 * (index + 1) for index in range(20)])
+    assert [one.index for one in predictions] == list(range(22))
+    assert [one.time for one in predictions] == pytest.approx([0.5 * (index + 1) for index in range(22)])
     assert [one.end for one in predictions] == pytest.approx([one.time - 1.0 for one in predictions])
-    np.testing.assert_allclose(scores_of(predictions), window_scores(model, rows), atol=1e-5)
+    np.testing.assert_allclose(scores_of(predictions)[:20], regular_scores(model.model, rows), atol=1e-5)
+    # At the end, the regular model says what it thinks of the two rows for which nothing more comes.
+    for shorter in (1, 0):
+        expected = regular_scores(model.model.with_lag(shorter), rows)[-1]
+        np.testing.assert_allclose(scores_of(predictions)[21 - shorter], expected, atol=1e-5)
     merger = SegmentMerger("rows", "softmax", 0.0)
     found = [part for one in predictions for part in merger.push(one, model.class_names)] + merger.finish()
     assert found[0].start == 0.0
-    assert found[-1].end == pytest.approx(9.0)  # the last second has not been spoken of
-    assert sum(part.frames for part in found) == 18
+    assert found[-1].end == pytest.approx(10.0)
+    assert sum(part.frames for part in found) == 20
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_a_source_that_is_shorter_than_the_lag_is_answered(tmp_path: Path, rows: int) -> None:
+    model = small_model(tmp_path, lag=3, blocks=2, stacking="deep")
+    tokens = write_rows(tmp_path / "rows.npy", rows)
+    predictions = played([tmp_path / "rows.npy"], model, hop=0.5)
+    spoken_of = [one for one in predictions if one.end > 0]
+    assert [one.end for one in spoken_of] == pytest.approx([0.5 * (row + 1) for row in range(rows)])
+    last = regular_scores(model.model.with_lag(0), tokens)[-1]
+    np.testing.assert_allclose(spoken_of[-1].scores, last, atol=1e-5)
+
+
+def test_a_session_that_goes_on_owes_the_same_answers(tmp_path: Path) -> None:
+    model = small_model(tmp_path, lag=2, blocks=2, stacking="deep")
+    tokens = write_rows(tmp_path / "rows.npy", 30)
+    session, other = StreamSession(model.model, 2), StreamSession(model.model, 2)
+    for token in tokens[:25]:
+        session.step({1: token})
+    other.restore(session.snapshot(), {1: session.recent(1)})
+    for each in (session, other):
+        for token in tokens[25:]:
+            each.step({1: token})
+    np.testing.assert_array_equal(session.late(1), other.late(1))
+    assert session.late(0) == [] and len(session.late(1)) == 2
+    session.restart([1])
+    assert session.late(1) == []

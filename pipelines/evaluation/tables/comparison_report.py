@@ -211,7 +211,7 @@ def all_notes(comparison: Comparison) -> list[str]:
         notes.append(f"{count} of {comparison.items} recordings could not be used and are not in the scores")
         notes += [f"left out: {damage.name}: {damage.reason}" for damage in comparison.damaged]
     for row in comparison.rows:
-        notes += [f"{row.name}: {note}" for note in (*row.notes, *row.first.evaluation.notes)]
+        notes += [f"{row.name}: {note}" for note in row.first.evaluation.notes]
     return list(dict.fromkeys([*notes, *comparison.notes]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Queue
 
 import numpy as np
@@ -25,6 +25,7 @@ class Result:
     row: Row
     scores: NDArray[np.float32]  # (classes,)
     seen: int  # rows since the window started, this one included
+    late: bool = False  # nothing came any more: the row is one that would have followed
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Mark:
     """A snapshot is due; everything before it in the queue belongs to it."""
 
     state: StreamState
+    recent: dict[int, list[NDArray[np.float32]]]  # by source: rows that the last answers of a lagging model depend on
     places: dict[int, Place]  # by source
     slots: dict[int, int]  # sources that are playing, with their rows of the state
     over: frozenset[int]
@@ -61,6 +63,7 @@ class EncoderStage:
         self._inbox, self._output, self._statistics = inbox, output, statistics
         self._on_broken, self._every = on_broken, every
         self._saved = time.monotonic()
+        self._newest: dict[int, Row] = {}  # by source
 
     def run(self) -> None:
         """Until all sources are over or the stream is stopped."""
@@ -69,8 +72,9 @@ class EncoderStage:
             results: list[Result | Ended] = []
             if rows:
                 results += self._step(rows)
-            for _, item in items:
+            for slot, item in items:
                 if isinstance(item, Ended):
+                    results += self._late(slot, item.source)
                     self.over.add(item.source)
                     self.slots.pop(item.source, None)
                     results.append(item)
@@ -101,10 +105,38 @@ class EncoderStage:
             statistics.took("wait", begin - row.queued)
             self.places[row.source] = row.place
             self.slots[row.source] = slot
+            self._newest[row.source] = row
             results.append(Result(row, scores[slot], session.seen(slot)))
         return results
 
+    def _late(self, slot: int, source: int) -> list[Result]:
+        """The answers that a model with a lag still owes to a source that is over, in rows that would have followed."""
+        newest = self._newest.pop(source, None)
+        if newest is None:
+            return []
+        scores = self.session.late(slot)
+        # Of a source that was shorter than the lag, the first answers are further away.
+        first = 1 + self.session.model.config.lag - len(scores)
+        seen = self.session.seen(slot)
+        return [
+            Result(_following(newest, steps), values, seen, late=True) for steps, values in enumerate(scores, first)
+        ]
+
     def _mark(self) -> None:
         self._saved = time.monotonic()
-        mark = Mark(self.session.snapshot(), dict(self.places), dict(self.slots), frozenset(self.over))
+        recent = {source: self.session.recent(slot) for source, slot in self.slots.items()}
+        mark = Mark(self.session.snapshot(), recent, dict(self.places), dict(self.slots), frozenset(self.over))
         self._output.put(mark)
+
+
+def _following(row: Row, steps: int) -> Row:
+    """The row that would have come `steps` after `row`, known when that one was."""
+    seconds = steps * (row.end - row.begin)
+    return replace(
+        row,
+        index=row.index + steps,
+        time=row.time + seconds,
+        begin=row.begin + seconds,
+        end=row.end + seconds,
+        restart=False,
+    )

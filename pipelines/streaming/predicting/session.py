@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from pipelines.errors import NonFiniteInputError
 from pipelines.model.state import StreamState
 from pipelines.model.transformer import ContinualTransformer
+from pipelines.running.passes import late_pass, receptive_field
 
 Values = NDArray[np.float32]
 
@@ -31,6 +33,9 @@ class StreamSession:
             self._state = model.initial_state(rows)
         self._tokens = np.zeros((rows, model.config.input_width), np.float32)
         self._seen = [0] * rows
+        # What the last answers of a model with a lag depend on: as many tokens as an output reaches back to.
+        reach = receptive_field(model) if model.config.lag else 0
+        self._recent: list[deque[Values]] = [deque(maxlen=reach) for _ in range(rows)]
 
     def step(self, tokens: Mapping[int, Values]) -> dict[int, Values]:
         """A token (input_width,) for some rows -> raw scores (classes,) for the same rows.
@@ -53,8 +58,9 @@ class StreamSession:
                     self._tokens[row] = 0.0
                 raise
             scores = logits.to("cpu", torch.float32).numpy()
-        for row in tokens:
+        for row, token in tokens.items():
             self._seen[row] += 1
+            self._recent[row].append(token)
         return {row: scores[row].copy() for row in tokens}
 
     def seen(self, row: int) -> int:
@@ -71,15 +77,31 @@ class StreamSession:
             self._state = self.model.reset_(self._state, list(rows))
         for row in rows:
             self._seen[row] = 0
+            self._recent[row].clear()
+
+    def late(self, row: int) -> list[Values]:
+        """Raw scores (classes,) about the last tokens of a row, up to `lag`, if nothing more comes; oldest first."""
+        if not self._recent[row]:
+            return []
+        tokens = torch.from_numpy(np.stack(self._recent[row])).to(self._device, self._dtype)
+        with torch.inference_mode():
+            outputs = late_pass(self.model, [tokens], [self._seen[row] - len(tokens)])
+        return list(outputs[0].logits)
+
+    def recent(self, row: int) -> list[Values]:
+        """The tokens that `late` would need, for a snapshot."""
+        return list(self._recent[row])
 
     def snapshot(self) -> StreamState:
         """A copy of the state, which further steps do not change."""
         with torch.inference_mode():
             return self._state.clone()
 
-    def restore(self, state: StreamState) -> None:
-        """Go on from a state of the same number of rows."""
+    def restore(self, state: StreamState, recent: Mapping[int, Sequence[Values]] | None = None) -> None:
+        """Go on from a state of the same number of rows. recent: what `recent` gave for some of them."""
         assert state.batch_size == self.rows
         with torch.inference_mode():
             self._state = state.map(lambda tensor: tensor.to(self._device).clone())
         self._seen = state.position.tolist()
+        for row, tokens in (recent or {}).items():
+            self._recent[row].extend(tokens)

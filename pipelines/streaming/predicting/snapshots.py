@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ class SourceProgress:
     slot: int | None  # its row of the state; None: it has not started, or is over
     over: bool
     smoothing: list[list[float]]  # what the interpreter remembers
+    recent: list[list[float]] = field(default_factory=list)  # rows that a lagging model's last answers depend on
 
 
 @dataclass(frozen=True)
