@@ -68,7 +68,11 @@ class _Shown:
 class LiveView:
     """A panel for each source. Predictions only leave their data here; drawing happens in rich's own thread."""
 
-    def __init__(self, sources: Sequence[StreamSource], class_names: Sequence[str], console: Console) -> None:
+    def __init__(
+        self, sources: Sequence[StreamSource], class_names: Sequence[str], console: Console, heading: str = ""
+    ) -> None:
+        """heading: the model and what it can hear or see."""
+        self._heading = heading
         self._shown = [_Shown(source.name) for source in sources]
         self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(class_names)}
         self._label_width = max(len(name) for name in class_names)
@@ -113,6 +117,9 @@ class LiveView:
 
         width, height = options.max_width, console.height
         columns = 2 if width >= TWO_COLUMNS and len(self._shown) > 1 else 1
+        if self._heading:
+            yield Text(self._heading, style="dim", overflow="ellipsis", no_wrap=True)
+            height -= 1
         room = (height - REMARKS - 1) * columns
         tall = len(self._top(self._shown[0])) + 5
         if width < NARROW or tall * len(self._shown) > max(room, tall):
@@ -234,15 +241,17 @@ class LiveView:
 
 
 @contextmanager
-def observing(live: bool, sources: Sequence[StreamSource], class_names: Sequence[str]) -> Iterator[Observer]:
-    """Who watches the stream: the live view, or somebody who passes remarks on."""
+def observing(
+    live: bool, sources: Sequence[StreamSource], class_names: Sequence[str], heading: str = ""
+) -> Iterator[Observer]:
+    """Who watches the stream: the live view, or somebody who passes remarks on. heading: about the model."""
     if not live:
         yield PlainObserver(len(sources) > 1)
         return
     from rich.live import Live
 
     console = result_console()
-    view = LiveView(sources, class_names, console)
+    view = LiveView(sources, class_names, console, heading)
     live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
     with Live(view, console=console, **live_options) as drawing:
         yield view

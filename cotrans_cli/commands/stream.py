@@ -134,7 +134,30 @@ def stream(
         typer.Option(help="How many of the best classes are shown.", show_default="3", rich_help_panel=OUTPUT),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Below this score (0 to 1) a frame has no label.", rich_help_panel=OUTPUT)
+        list[str] | None,
+        typer.Option(
+            metavar="[CLASS=]SCORE",
+            help="Below this score (0 to 1) a class is not there; may be repeated for single classes.",
+            show_default="the model's own rule for none of its classes",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLASS", help="Tell of this class only; may be repeated.", rich_help_panel=OUTPUT),
+    ] = None,
+    hide: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLASS",
+            help="Do not tell of this class; may be repeated.",
+            show_default="background, in segments and subtitles",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    least: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Leave out segments that are shorter.", rich_help_panel=OUTPUT),
     ] = 0.0,
     smooth: Annotated[
         float, typer.Option(help="Average scores over the last SECONDS.", metavar="SECONDS", rich_help_panel=OUTPUT)
@@ -197,9 +220,11 @@ def stream(
     from pipelines.settings import load_settings
     from pipelines.streaming import PlayOptions, PredictionOptions, find_sources, open_model
     from pipelines.streaming.output.choice import OutputOptions
+    from pipelines.streaming.predicting.label_rule import parse_thresholds
     from pipelines.streaming.run import RunOptions, StreamRun
 
     settings = load_settings()
+    common, by_class = parse_thresholds(threshold or [])
     use_threads(settings.threads if threads is None else threads)
     nothing_else = out is not None or not (format or scores or segments)
     watching = nothing_else and not plain and can_show()
@@ -220,7 +245,7 @@ def stream(
             every=every,
             resume=resume,
         ),
-        prediction=PredictionOptions(top_k, threshold, smooth),
+        prediction=PredictionOptions(top_k, common, smooth, by_class, tuple(only or ()), tuple(hide or ()), least),
         output=output,
         overlay=overlay,
         summary=summary,
@@ -233,7 +258,7 @@ def stream(
     chosen = open_model(
         model, device=device or settings.device, weights=tuple(weights or ()), activation=cast(Any, activation)
     )
-    with observing(watching, found, chosen.class_names) as observer:
+    with observing(watching, found, chosen.class_names, chosen.described) as observer:
         run = StreamRun(found, chosen, options, observer, sys.stdout)
         with stopping(run) as signals:
             result = run.run()

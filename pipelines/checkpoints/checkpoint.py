@@ -23,6 +23,7 @@ from pipelines.errors import CheckpointError, ConfigurationError, CotransError, 
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
 from pipelines.metrics.probabilities import ScoreKind
+from pipelines.metrics.rejection import Rejection
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.wording import listed, one_line
@@ -44,6 +45,7 @@ class Checkpoint:
     features: FeatureSpec | None  # what the model was trained on; None: unknown
     provenance: Mapping[str, Any]  # where the weights came from; plain JSON values
     score_kind: ScoreKind = "softmax"  # how logits become probabilities
+    rejection: Rejection | None = None  # when the answer is "none of these"; None: never
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class CheckpointHeader:
     shapes: Mapping[str, tuple[int, ...]]
     precision: str  # "float32" or "float64"
     score_kind: ScoreKind
+    rejection: Rejection | None
 
 
 def default_class_names(classes: int) -> tuple[str, ...]:
@@ -73,11 +76,13 @@ def save_checkpoint(
     features: FeatureSpec | None = None,
     provenance: Mapping[str, Any] | None = None,
     score_kind: ScoreKind | None = None,
+    rejection: Rejection | None = None,
 ) -> None:
     """Write a model atomically. class_names: one for each class; None: "class 0", "class 1", …
 
     provenance: plain JSON values, for example {"source": …, "command": …}. score_kind: how logits become
-    probabilities; None: as the loss in the provenance says, softmax where there is none.
+    probabilities; None: as the loss in the provenance says, softmax where there is none. rejection: when the answer
+    is "none of these".
     """
     config = model.config
     names = default_class_names(config.classes) if class_names is None else tuple(class_names)
@@ -92,6 +97,7 @@ def save_checkpoint(
         "features": json.dumps(None if features is None else features.to_dict(), ensure_ascii=False),
         "provenance": json.dumps(dict(provenance or {}), ensure_ascii=False, allow_nan=False),
         "score_kind": score_kind or _trained_score_kind(provenance or {}),
+        "rejection": json.dumps(None if rejection is None else rejection.to_dict()),
         "checksum": _checksum(tensors),
     }
     with atomic_write(path) as temporary:
@@ -110,7 +116,13 @@ def load_checkpoint(path: Path) -> Checkpoint:
     _check_values(tensors, str(path))
     model.load_state_dict(tensors, assign=True)
     return Checkpoint(
-        model.eval(), header.config, header.class_names, header.features, header.provenance, header.score_kind
+        model.eval(),
+        header.config,
+        header.class_names,
+        header.features,
+        header.provenance,
+        header.score_kind,
+        header.rejection,
     )
 
 
@@ -134,13 +146,17 @@ def read_header(path: Path) -> CheckpointHeader:
         described = json.loads(metadata["features"])
         features = None if described is None else FeatureSpec.from_dict(described)
         provenance = json.loads(metadata["provenance"])
+        rule = json.loads(metadata.get("rejection", "null"))  # files from before there were any have none
+        rejection = None if rule is None else Rejection.from_dict(rule)
         _check_description(config, names, features)
     except (ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:
         raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error
     if not isinstance(provenance, dict):
         raise CheckpointError(f"{path} describes itself wrongly: the provenance is not a JSON object")
     kind = _score_kind(path, metadata.get("score_kind"), provenance)
-    return CheckpointHeader(config, names, features, provenance, version, metadata["checksum"], shapes, precision, kind)
+    return CheckpointHeader(
+        config, names, features, provenance, version, metadata["checksum"], shapes, precision, kind, rejection
+    )
 
 
 def build_model(header: CheckpointHeader, path: Path) -> ContinualTransformer:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
 from pipelines.errors import UsageError
 from pipelines.features.media.resampler import HIGHEST_RATE, LOWEST_RATE
 from pipelines.features.stream_factory import LONGEST_HOP, SHORTEST_HOP
+from pipelines.streaming.predicting.label_rule import BACKGROUND, LabelRule
 from pipelines.streaming.sources.source import StreamSource
 
 Late = Literal["drop", "wait"]
@@ -90,15 +91,35 @@ class PredictionOptions:
     """How scores become lines."""
 
     top_k: int | None = None  # None: 3, or all where there are fewer
-    threshold: float = 0.0  # a frame whose best class scores less has no label
+    threshold: float | None = None  # a frame whose best class scores less has no label; None: as the model says
     smooth: float = 0.0  # seconds over which probabilities are averaged
+    thresholds: Mapping[str, float] = field(default_factory=dict)  # of single classes
+    only: tuple[str, ...] = ()  # classes to tell of; empty: all
+    hide: tuple[str, ...] = ()  # classes not to tell of
+    least: float = 0.0  # seconds: shorter stretches are left out
 
     def __post_init__(self) -> None:
         if self.top_k is not None and self.top_k < 1:
             raise UsageError(f"--top-k must be at least 1, not {self.top_k}")
-        if not 0.0 <= self.threshold <= 1.0:
-            raise UsageError(f"--threshold must be from 0 to 1, not {self.threshold:g}")
+        for value in (self.threshold, *self.thresholds.values()):
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise UsageError(f"--threshold must be from 0 to 1, not {value:g}")
+        if both := set(self.only) & set(self.hide):
+            raise UsageError(f"--only and --hide both name '{min(both)}': leave one of them out")
         check_seconds("--smooth", self.smooth, zero=True)
+        check_seconds("--least", self.least, zero=True)
+
+    def rule(self, class_names: Sequence[str], merged: bool = False) -> LabelRule:
+        """Which labels frames get, of a model with these classes.
+
+        merged: in stretches, where background is left out unless it was asked for.
+        """
+        hidden = set(self.hide)
+        if merged and BACKGROUND in class_names and BACKGROUND not in self.only:
+            hidden.add(BACKGROUND)
+        rule = LabelRule(self.threshold, self.thresholds, frozenset(self.only), frozenset(hidden))
+        rule.check_classes(class_names)
+        return rule
 
     def shown(self, classes: int) -> int:
         """How many of a model's classes a prediction names."""

@@ -59,6 +59,7 @@ class Stream:
         self.options = options or PlayOptions()
         self._prediction = prediction or PredictionOptions()
         self._top_k = self._prediction.shown(len(model.class_names))
+        self._prediction.rule(model.class_names)  # what it cannot mean is said before anything plays
         self.options.check_sources(self.sources)
         self._on_remark, self._sink_state = on_remark, sink_state
         self.statistics = Statistics([source.name for source in self.sources])
@@ -250,7 +251,10 @@ class Stream:
     def _interpreter(self, hop: float) -> Interpreter:
         options = self._prediction
         rows = max(1, round(options.smooth / hop))
-        return Interpreter(self.model.class_names, self.model.score_kind, self._top_k, options.threshold, rows)
+        model = self.model
+        return Interpreter(
+            model.class_names, model.score_kind, self._top_k, options.rule(model.class_names), rows, model.rejection
+        )
 
     def _ended(self, ended: Ended) -> SourceEnded:
         name = self.sources[ended.source].name

@@ -61,6 +61,8 @@ class StreamRun:
         if options.overlay is not None:
             check_overlay(options, sources)
         check_outputs(options, sources, model)
+        if options.prediction.least and options.output is None:
+            raise UsageError("--least is about stretches: it goes with --segments, srt and vtt")
         self.stream = Stream(
             sources, model, options.play, options.prediction, observer.remark, lambda: self._sink_state()
         )
@@ -85,7 +87,12 @@ class StreamRun:
         finally:
             for sink in self._sinks:
                 sink.close()
-        summary = replace(self.stream.summary(), interrupted=self._interrupted, paced=not self._options.play.fast)
+        summary = replace(
+            self.stream.summary(),
+            interrupted=self._interrupted,
+            paced=not self._options.play.fast,
+            model=self.stream.model.described,
+        )
         if self._options.summary is not None:
             self._write_summary(self._options.summary, summary)
         return summary

@@ -131,10 +131,10 @@ def test_several_labels_at_once() -> None:
         return Prediction("a", 0, index, index + 1.0, index, index + 1.0, "x", 0.9, (), False, 0.0, values, values)
 
     frames = [frame(0, 0.9, 0.1), frame(1, 0.8, 0.7), frame(2, 0.2, 0.6), frame(4, 0.1, 0.9)]
-    merger = SegmentMerger("a", "sigmoid", 0.0)
+    merger = SegmentMerger("a", "sigmoid")
     found = [segment for one in frames for segment in merger.push(one, ("x", "y"))] + merger.finish()
     assert [(one.label, one.start, one.end) for one in found] == [("x", 0, 2), ("y", 1, 3), ("y", 4, 5)]
-    joined = SegmentMerger("a", "sigmoid", 0.0, joined=True)
+    joined = SegmentMerger("a", "sigmoid", joined=True)
     found = [segment for one in frames for segment in joined.push(one, ("x", "y"))] + joined.finish()
     assert [(one.label, one.start, one.end) for one in found] == [("x", 0, 1), ("x, y", 1, 2), ("y", 2, 3), ("y", 4, 5)]
 

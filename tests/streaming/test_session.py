@@ -82,7 +82,7 @@ def test_a_model_with_a_lag_speaks_of_an_earlier_row(tmp_path: Path, sizes: dict
     for shorter in (1, 0):
         expected = regular_scores(model.model.with_lag(shorter), rows)[-1]
         np.testing.assert_allclose(scores_of(predictions)[21 - shorter], expected, atol=1e-5)
-    merger = SegmentMerger("rows", "softmax", 0.0)
+    merger = SegmentMerger("rows", "softmax")
     found = [part for one in predictions for part in merger.push(one, model.class_names)] + merger.finish()
     assert found[0].start == 0.0
     assert found[-1].end == pytest.approx(10.0)

@@ -100,8 +100,13 @@ def make_sink(
     """The sink for these options. state: of the snapshot that a stream goes on from."""
     form = _format(output, len(sources) > 1, model, prediction)
 
+    if prediction.least and not output.by_segments:
+        raise UsageError("--least is about stretches: it goes with --segments, srt and vtt")
+    rule = prediction.rule(model.class_names, merged=True)
+
     def merger(name: str) -> SegmentMerger:
-        return SegmentMerger(name, model.score_kind, prediction.threshold, joined=output.chosen in SUBTITLES)
+        joined = output.chosen in SUBTITLES
+        return SegmentMerger(name, model.score_kind, rule, joined, prediction.least)
 
     def sink(where: Path | TextIO, state: Mapping[str, Any] | None) -> Sink:
         if output.by_segments:

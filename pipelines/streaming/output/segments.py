@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipelines.metrics.probabilities import ScoreKind
+from pipelines.streaming.predicting.label_rule import LabelRule
 from pipelines.streaming.predicting.prediction import Prediction
 
+TIME_SLACK = 1e-6  # seconds: sums of hops are not exact
 SIGMOID_THRESHOLD = 0.5  # from which on a class of a multi-label model is there, unless the user says otherwise
 
 
@@ -45,11 +47,15 @@ class SegmentMerger:
     for each set of classes, so that stretches do not overlap). A gap, or a window that restarts, ends all stretches.
     """
 
-    def __init__(self, source: str, score_kind: ScoreKind, threshold: float, joined: bool = False) -> None:
+    def __init__(
+        self, source: str, score_kind: ScoreKind, rule: LabelRule | None = None, joined: bool = False, least: float = 0
+    ) -> None:
+        """least: seconds; shorter stretches are left out."""
         self._source = source
         self._single = score_kind == "softmax"
-        self._threshold = threshold if threshold or self._single else SIGMOID_THRESHOLD
+        self._rule = rule or LabelRule()
         self._joined = joined
+        self._least = least
         self._tracks: dict[str, _Track] = {}
 
     def push(self, prediction: Prediction, class_names: tuple[str, ...]) -> list[Segment]:
@@ -61,7 +67,7 @@ class SegmentMerger:
         for label, track in list(self._tracks.items()):
             gap = prediction.restart or prediction.begin - track.end > 0.5 * hop
             if gap or label not in present:
-                closed.append(self._close(label))
+                closed += self._close(label)
         for label, score in present.items():
             track = self._tracks.setdefault(label, _Track(max(0.0, prediction.begin), 0.0, 0.0, 0))
             track.end = prediction.end
@@ -74,7 +80,8 @@ class SegmentMerger:
         for track in self._tracks.values():
             if media_end is not None:
                 track.end = max(track.start, min(track.end, media_end))
-        return sorted((self._close(label) for label in list(self._tracks)), key=lambda segment: segment.start)
+        closed = [segment for label in list(self._tracks) for segment in self._close(label)]
+        return sorted(closed, key=lambda segment: segment.start)
 
     def state(self) -> dict[str, Any]:
         """Plain JSON values for a snapshot."""
@@ -86,13 +93,21 @@ class SegmentMerger:
     def _present(self, prediction: Prediction, class_names: tuple[str, ...]) -> dict[str, float]:
         """Labels that are there in a frame, with their probabilities."""
         if self._single:
-            return {} if prediction.label is None else {prediction.label: prediction.score}
+            label = prediction.label
+            return {} if label is None or not self._rule.shows(label) else {label: prediction.score}
         scores = prediction.probabilities.tolist()
-        found = {name: score for name, score in zip(class_names, scores, strict=True) if score >= self._threshold}
-        if self._joined and found:
-            return {", ".join(found): sum(found.values()) / len(found)}
-        return found
+        there = {name: score for name, score in zip(class_names, scores, strict=True) if self._is_there(name, score)}
+        if self._joined and there:
+            return {", ".join(there): sum(there.values()) / len(there)}
+        return there
 
-    def _close(self, label: str) -> Segment:
+    def _is_there(self, name: str, score: float) -> bool:
+        threshold = self._rule.threshold_of(name)
+        return self._rule.shows(name) and score >= (SIGMOID_THRESHOLD if threshold is None else threshold)
+
+    def _close(self, label: str) -> list[Segment]:
+        """The stretch of a label that is over, unless it is too short to be told of."""
         track = self._tracks.pop(label)
-        return Segment(self._source, track.start, track.end, label, track.total / track.frames, track.frames)
+        if track.end - track.start < self._least - TIME_SLACK:
+            return []
+        return [Segment(self._source, track.start, track.end, label, track.total / track.frames, track.frames)]

@@ -134,9 +134,11 @@ class Summary:
     errors: tuple[str, ...]
     interrupted: bool = False
     paced: bool = True  # False: rows were taken as fast as possible, and waiting in line says nothing of latency
+    model: str = ""  # and what it can hear or see
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            "model": self.model,
             "frames": self.frames,
             "seconds": round(self.seconds, 6),
             "wall_seconds": round(self.wall_seconds, 3),
@@ -154,6 +156,7 @@ class Summary:
         """For people, who have heard of the errors by now."""
         latency = self.stages["latency"]
         text = [
+            *([f"model {self.model}"] if self.model else []),
             f"{self.frames:,} frames, {self.seconds:,.1f} s of media in {self.wall_seconds:,.1f} s "
             f"({self.real_time_factor:.2f} × real time), {self.dropped:,} dropped",
         ]

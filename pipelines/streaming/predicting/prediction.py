@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.metrics.probabilities import ScoreKind, probabilities
+from pipelines.metrics.rejection import Rejection
+from pipelines.streaming.predicting.label_rule import LabelRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +25,7 @@ class Prediction:
     time: float  # media seconds
     begin: float  # media seconds: the stretch that the prediction speaks of, earlier for models with a lag
     end: float
-    label: str | None  # None: no class reaches the threshold
+    label: str | None  # None: none of the classes, or none that the user wants to hear of
     score: float  # probability of the best class
     top: tuple[tuple[str, float], ...]  # best classes with their probabilities
     warmup: bool  # fewer rows than the window holds were seen
@@ -57,35 +59,59 @@ class Interpreter:
         class_names: Sequence[str],
         score_kind: ScoreKind,
         top_k: int = 3,
-        threshold: float = 0.0,
+        rule: LabelRule | None = None,
         smooth_rows: int = 1,
+        rejection: Rejection | None = None,
     ) -> None:
+        """rejection: the model's own rule for "none of these"; None: it always names a class."""
         self.class_names = tuple(class_names)
         self._score_kind = score_kind
         self._top_k = top_k
-        self._threshold = threshold
+        self._rule = rule or LabelRule()
+        self._rejection = rejection
         self._recent: deque[NDArray[np.float64]] = deque(maxlen=max(1, smooth_rows))
+        self._evidence: deque[float] = deque(maxlen=max(1, smooth_rows))
 
     def restart(self) -> None:
         """Forget what came before a gap."""
         self._recent.clear()
+        self._evidence.clear()
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float64]:
         """(classes,) -> (classes,): the mean of the newest rows' probabilities."""
-        self._recent.append(probabilities(scores, self._score_kind))
+        if self._rejection is None:
+            self._recent.append(probabilities(scores, self._score_kind))
+        else:
+            self._recent.append(self._rejection.probabilities(scores, self._score_kind))
+            self._evidence.append(float(self._rejection.evidence(scores)))
         return self._recent[0] if len(self._recent) == 1 else np.mean(np.stack(list(self._recent)), axis=0)
 
     def best(self, probabilities: NDArray[np.float64]) -> tuple[str | None, float, tuple[tuple[str, float], ...]]:
-        """Label, its score and the best classes, in order; equal ones in the checkpoint's order."""
+        """Label of the newest row, its score and the best classes, in order; equal ones in the checkpoint's order."""
         order = np.argsort(-probabilities, kind="stable")[: self._top_k]
         top = tuple((self.class_names[place], float(probabilities[place])) for place in order)
         label, score = top[0]
-        return (label if score >= self._threshold else None), score, top
+        return (label if self._is_there(label, score) else None), score, top
+
+    def _is_there(self, label: str, score: float) -> bool:
+        if not self._rule.shows(label):
+            return False
+        threshold = self._rule.threshold_of(label)
+        if threshold is not None:
+            return score >= threshold
+        if self._rejection is None:
+            return True
+        return sum(self._evidence) / len(self._evidence) >= self._rejection.threshold
 
     def state(self) -> list[list[float]]:
-        """Plain JSON values for a snapshot."""
-        return [row.tolist() for row in self._recent]
+        """Plain JSON values for a snapshot: probabilities, and the evidence after them where there is any."""
+        if self._rejection is None:
+            return [row.tolist() for row in self._recent]
+        return [[*row.tolist(), known] for row, known in zip(self._recent, self._evidence, strict=True)]
 
     def restore(self, state: list[list[float]]) -> None:
-        self._recent.clear()
-        self._recent.extend(np.array(row, np.float64) for row in state)
+        self.restart()
+        classes = len(self.class_names)
+        for row in state:
+            self._recent.append(np.array(row[:classes], np.float64))
+            self._evidence.extend(row[classes:])

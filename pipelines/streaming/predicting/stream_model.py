@@ -15,8 +15,12 @@ from pipelines.features.joint import FeatureStream
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.probabilities import ScoreKind
+from pipelines.metrics.rejection import Rejection
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.settings import load_settings
+from pipelines.wording import listed
+
+MOST_NAMED = 12  # classes in the one line about a model
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,19 @@ class StreamModel:
     class_names: tuple[str, ...]
     features: FeatureSpec | None  # None: the checkpoint does not say what it was trained on
     score_kind: ScoreKind
+    rejection: Rejection | None  # the model's own rule for "none of these"
     feature_streams: FeatureStreams
 
     @property
     def window(self) -> int:
         """n, rows."""
         return self.model.config.window
+
+    @property
+    def described(self) -> str:
+        """The model and what it can hear or see, in one line."""
+        none = ", or none of these" if self.rejection is not None else ""
+        return f"{self.name}: {listed(self.class_names, MOST_NAMED)}{none}"
 
 
 class FeatureStreams:
@@ -84,5 +95,7 @@ def open_model(
         class_names=checkpoint.class_names,
         features=checkpoint.features,
         score_kind=activation or checkpoint.score_kind,
+        # The rule was fitted on the scores as the model was trained to give them.
+        rejection=checkpoint.rejection if activation in (None, checkpoint.score_kind) else None,
         feature_streams=FeatureStreams(str(name or path.stem), checkpoint.features, weights, device),
     )

@@ -1,0 +1,133 @@
+"""When a model says "none of these", and how sure its probabilities are.
+
+A softmax always names a class, for silence too. What tells known from foreign input is how much evidence there is for
+any class at all. Models that were trained with foreign input have an implicit class "none" whose logit is always 0, so
+that their evidence, log Σ exp(logits), is the logarithm of the odds of "one of these" against "none". Of models that
+never saw foreign input, the highest probability often tells more. Which it is, the threshold below which the answer is
+"none", and the temperature that makes probabilities honest are fitted once and stand in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import ConfigurationError
+from pipelines.metrics.probabilities import ScoreKind, probabilities
+
+Statistic = Literal["energy", "probability"]
+Logits = NDArray[np.floating[Any]]
+Values = NDArray[np.float64]
+
+MOST_REJECTED = 0.02  # share of known input that a fitted threshold may turn away
+MARGIN = 1e-3  # by which a fitted threshold lies above the evidence that it must turn away
+TEMPERATURES = np.geomspace(0.25, 4.0, 49)
+BINS = 10  # of the calibration error
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A model's own rule for "none of these"."""
+
+    statistic: Statistic
+    threshold: float  # evidence below it means "none"
+    temperature: float = 1.0  # logits are divided by it before they become probabilities
+
+    def __post_init__(self) -> None:
+        if self.statistic not in get_args(Statistic):
+            raise ConfigurationError(f"rejection by '{self.statistic}': choose from {', '.join(get_args(Statistic))}")
+        if not math.isfinite(self.threshold) or not 0 < self.temperature < math.inf:
+            raise ConfigurationError("a rejection needs a finite threshold and a positive temperature")
+
+    def evidence(self, logits: Logits) -> Values:
+        """(…, classes) to (…,): how much speaks for any of the classes."""
+        return evidence(logits, self.statistic, self.temperature)
+
+    def probabilities(self, logits: Logits, kind: ScoreKind) -> Values:
+        """(…, classes) to (…, classes), honest ones."""
+        return probabilities(logits / self.temperature, kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Rejection:
+        """The inverse of `to_dict`; unknown and missing keys are errors."""
+        try:
+            return cls(str(value["statistic"]), float(value["threshold"]), float(value["temperature"]))  # type: ignore[arg-type]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"not a rejection rule: {error}") from error
+
+
+def evidence(logits: Logits, statistic: Statistic, temperature: float = 1.0) -> Values:
+    """(…, classes) to (…,)."""
+    values = np.asarray(logits, np.float64)
+    if statistic == "energy":
+        return np.asarray(np.logaddexp.reduce(values, axis=-1))
+    return np.asarray(probabilities(values / temperature, "softmax").max(axis=-1))
+
+
+def fit_rejection(
+    known: Logits,
+    labels: NDArray[np.integer[Any]],
+    foreign: Logits | None = None,
+    always: Logits | None = None,
+) -> Rejection:
+    """The rule that turns away most foreign input and at most `MOST_REJECTED` of the known.
+
+    known: (n, classes) of held-out input with its labels (n,). foreign: (m, classes) of input of other kinds; without
+    any, the share of known input decides alone. always: of input that must be turned away whatever it costs (silence).
+    """
+    temperature = fit_temperature(known, labels)
+    best: tuple[float, Rejection] | None = None
+    for statistic in get_args(Statistic):
+        mine = evidence(known, statistic, temperature)
+        threshold = float(np.quantile(mine, MOST_REJECTED))
+        if foreign is not None:
+            # No higher than it takes: the next person's recordings are less clear than these.
+            threshold = min(threshold, float(evidence(foreign, statistic, temperature).max()) + MARGIN)
+        if always is not None:
+            threshold = max(threshold, float(evidence(always, statistic, temperature).max()) + MARGIN)
+        told = 0.0 if foreign is None else separation(mine, evidence(foreign, statistic, temperature))
+        kept = float((mine >= threshold).mean())
+        rule = Rejection(statistic, threshold, temperature)
+        if best is None or told + kept > best[0]:
+            best = told + kept, rule
+    assert best is not None
+    return best[1]
+
+
+def fit_temperature(logits: Logits, labels: NDArray[np.integer[Any]]) -> float:
+    """The divisor of the logits with the least cross-entropy on held-out input."""
+    values = np.asarray(logits, np.float64)
+    rows = np.arange(len(labels))
+    losses = [
+        float((np.logaddexp.reduce(scaled := values / temperature, axis=-1) - scaled[rows, labels]).mean())
+        for temperature in TEMPERATURES
+    ]
+    return float(TEMPERATURES[int(np.argmin(losses))])
+
+
+def separation(known: Values, foreign: Values) -> float:
+    """The probability that known input has more evidence than foreign input (AUROC); ties count half."""
+    order = np.sort(foreign)
+    below, through = np.searchsorted(order, known, "left"), np.searchsorted(order, known, "right")
+    return float((below + through).mean() / (2 * len(order)))
+
+
+def calibration_error(scores: Values, right: NDArray[np.bool_]) -> float:
+    """Expected calibration error: how far the score of an answer is from the share of right ones, on average.
+
+    scores: (n,) probabilities of the answers, right: (n,) whether they were.
+    """
+    places = np.minimum((scores * BINS).astype(np.int64), BINS - 1)
+    total = 0.0
+    for place in np.unique(places):
+        chosen = places == place
+        total += abs(float(scores[chosen].mean()) - float(right[chosen].mean())) * float(chosen.mean())
+    return total
