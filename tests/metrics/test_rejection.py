@@ -1,0 +1,99 @@
+"""None of these: the rule, how it is fitted, and how honest probabilities are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from pipelines.errors import ConfigurationError
+from pipelines.metrics.probabilities import probabilities
+from pipelines.metrics.rejection import (
+    MOST_REJECTED,
+    Rejection,
+    calibration_error,
+    evidence,
+    fit_rejection,
+    fit_temperature,
+    separation,
+)
+
+
+def made(seed: int, count: int, strength: float) -> tuple[np.ndarray, np.ndarray]:
+    """Logits (count, 5) with `strength` for the right class, and labels."""
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 5, count)
+    logits = generator.normal(0, 1, (count, 5))
+    logits[np.arange(count), labels] += strength
+    return logits, labels
+
+
+def test_energy_is_the_odds_against_a_logit_of_zero() -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (7, 4))
+    with_none = probabilities(np.concatenate([logits, np.zeros((7, 1))], 1), "softmax")
+    expected = np.log(with_none[:, :4].sum(1) / with_none[:, 4])
+    np.testing.assert_allclose(evidence(logits, "energy"), expected, rtol=1e-10)
+    np.testing.assert_allclose(evidence(logits, "probability"), probabilities(logits, "softmax").max(1))
+    assert math.isfinite(float(evidence(np.full(3, 1e4), "energy")))
+
+
+def test_fitted_rule_keeps_the_known_and_turns_the_foreign_away() -> None:
+    known, labels = made(0, 400, 8.0)
+    foreign = np.random.default_rng(1).normal(-2, 1, (300, 5))
+    rule = fit_rejection(known, labels, foreign)
+    assert (rule.evidence(known) < rule.threshold).mean() <= MOST_REJECTED + 1e-9
+    assert (rule.evidence(foreign) < rule.threshold).mean() > 0.99
+    fresh, _ = made(2, 400, 8.0)
+    assert (rule.evidence(fresh) < rule.threshold).mean() < 3 * MOST_REJECTED
+
+
+def test_silence_is_turned_away_whatever_it_costs() -> None:
+    known, labels = made(0, 200, 2.0)
+    silence = np.full((3, 5), -1.0)
+    silence[:, 2] = 4.0  # more than many known ones have
+    rule = fit_rejection(known, labels, known[:50] - 3, silence)
+    assert (rule.evidence(silence) < rule.threshold).all()
+
+
+def test_without_foreign_input_the_known_decide() -> None:
+    known, labels = made(3, 500, 5.0)
+    rule = fit_rejection(known, labels)
+    assert (rule.evidence(known) < rule.threshold).mean() == pytest.approx(MOST_REJECTED, abs=0.004)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.5])
+def test_temperature_undoes_a_scale(factor: float) -> None:
+    generator = np.random.default_rng(5)
+    logits = generator.normal(0, 2, (4000, 5))
+    honest = probabilities(logits, "softmax")
+    labels = np.array([generator.choice(5, p=row) for row in honest])
+    assert fit_temperature(factor * logits, labels) == pytest.approx(factor, rel=0.1)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_separation_is_the_area_under_the_curve(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    known, foreign = generator.integers(0, 9, 20).astype(float), generator.integers(-4, 6, 15).astype(float)
+    truth = np.r_[np.ones(20), np.zeros(15)]
+    assert separation(known, foreign) == pytest.approx(roc_auc_score(truth, np.r_[known, foreign]))
+
+
+def test_calibration_error() -> None:
+    scores = np.array([0.95, 0.95, 0.55, 0.55])
+    assert calibration_error(scores, np.array([True, True, True, False])) == pytest.approx(0.05)
+    assert calibration_error(np.array([1.0]), np.array([False])) == pytest.approx(1.0)
+
+
+def test_rules_are_read_strictly() -> None:
+    rule = Rejection("energy", 1.5, 0.8)
+    assert Rejection.from_dict(rule.to_dict()) == rule
+    for wrong in ({}, {"statistic": "energy"}, {"statistic": "luck", "threshold": 1.0, "temperature": 1.0}):
+        with pytest.raises(ConfigurationError):
+            Rejection.from_dict(wrong)
+    for numbers in ((math.nan, 1.0), (0.0, 0.0), (0.0, math.inf)):
+        with pytest.raises(ConfigurationError):
+            Rejection("energy", *numbers)

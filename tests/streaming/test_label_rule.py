@@ -1,0 +1,119 @@
+"""Labels that are none: the model's own rule, thresholds, --only, --hide, --least."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pipelines.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+from pipelines.errors import CheckpointError, UsageError
+from pipelines.metrics.rejection import Rejection
+from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.streaming.options import PredictionOptions
+from pipelines.streaming.output.segments import SegmentMerger
+from pipelines.streaming.predicting.label_rule import LabelRule, parse_thresholds
+from pipelines.streaming.predicting.prediction import Interpreter, Prediction
+
+NAMES = ("background", "dog", "rain")
+
+
+def label_of(logits: list[float], rule: LabelRule | None = None, rejection: Rejection | None = None) -> str | None:
+    interpreter = Interpreter(NAMES, "softmax", 3, rule, 1, rejection)
+    return interpreter.best(interpreter.probabilities(np.array(logits, np.float32)))[0]
+
+
+def test_little_evidence_is_no_label_and_a_threshold_overrides() -> None:
+    own = Rejection("energy", 2.0)
+    assert label_of([0, 5, 0], rejection=own) == "dog"
+    assert label_of([-9, -4, -9], rejection=own) is None  # sure that it is the dog of the three, and that it is none
+    assert label_of([-9, -4, -9]) == "dog"
+    assert label_of([-9, -4, -9], LabelRule(threshold=0.5), own) == "dog"
+    assert label_of([0, 5, 0], LabelRule(threshold=0.999), own) is None
+    assert label_of([0, 5, 0], LabelRule(thresholds={"dog": 0.999})) is None
+    assert label_of([0, 0, 5], LabelRule(thresholds={"dog": 0.999})) == "rain"
+    assert label_of([0, 5, 0], LabelRule(only=frozenset({"rain"}))) is None
+    assert label_of([5, 0, 0], LabelRule(hidden=frozenset({"background"}))) is None
+
+
+def test_evidence_is_smoothed_and_survives_a_snapshot() -> None:
+    own = Rejection("energy", 2.0)
+    whole = Interpreter(NAMES, "softmax", smooth_rows=3, rejection=own)
+    rows = np.random.default_rng(0).normal(0, 3, (12, 3)).astype(np.float32)
+    labels = [whole.best(whole.probabilities(row))[0] for row in rows]
+    assert None in labels and len(set(labels)) > 1
+    first = Interpreter(NAMES, "softmax", smooth_rows=3, rejection=own)
+    before = [first.best(first.probabilities(row))[0] for row in rows[:5]]
+    second = Interpreter(NAMES, "softmax", smooth_rows=3, rejection=own)
+    second.restore(first.state())
+    assert before + [second.best(second.probabilities(row))[0] for row in rows[5:]] == labels
+
+
+def test_stretches_leave_out_background_and_what_is_short() -> None:
+    labels = ["background", "background", "dog", "rain", "rain", "rain", "background"]
+
+    def stretches(options: PredictionOptions) -> list[tuple[str, float, float]]:
+        rule = options.rule(NAMES, merged=True)
+        merger = SegmentMerger("a", "softmax", rule, least=options.least)
+        closed = [part for place, label in enumerate(labels) for part in merger.push(frame(place, label), NAMES)]
+        return [(part.label, part.start, part.end) for part in [*closed, *merger.finish()]]
+
+    assert stretches(PredictionOptions()) == [("dog", 1.0, 1.5), ("rain", 1.5, 3.0)]
+    assert stretches(PredictionOptions(least=1.0)) == [("rain", 1.5, 3.0)]
+    assert stretches(PredictionOptions(hide=("rain",))) == [("dog", 1.0, 1.5)]
+    told = stretches(PredictionOptions(only=("background", "dog")))
+    assert [label for label, *_ in told] == ["background", "dog", "background"]
+
+
+def test_wrong_names_and_numbers_are_one_line() -> None:
+    assert parse_thresholds(["0.5", "rain=0.7", "a=b=0.1"]) == (0.5, {"rain": 0.7, "a=b": 0.1})
+    for text in ("rain", "rain=2", "nan", "-0.1", "="):
+        with pytest.raises(UsageError, match="--threshold must be from 0 to 1"):
+            parse_thresholds([text])
+    for options, words in (
+        (PredictionOptions(only=("dig",)), "--only: the model has no class 'dig'; did you mean 'dog'"),
+        (PredictionOptions(hide=("xyz",)), "--hide: the model has no class 'xyz': choose from background, dog, rain"),
+        (PredictionOptions(thresholds={"cat": 0.5}), "--threshold: the model has no class 'cat'"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            options.rule(NAMES)
+    with pytest.raises(UsageError, match="--only and --hide both name 'dog'"):
+        PredictionOptions(only=("dog",), hide=("dog",))
+
+
+def test_the_rule_stands_in_the_checkpoint(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = ModelConfig(input_width=4, width=8, heads=2, feed_forward=8, blocks=1, window=3, classes=3)
+    model, rule = ContinualTransformer(config).eval(), Rejection("probability", 0.4, 1.25)
+    save_checkpoint(tmp_path / "a.safetensors", model, NAMES, rejection=rule)
+    assert load_checkpoint(tmp_path / "a.safetensors").rejection == rule
+    save_checkpoint(tmp_path / "b.safetensors", model, NAMES)
+    assert load_checkpoint(tmp_path / "b.safetensors").rejection is None
+    damaged = (
+        (tmp_path / "a.safetensors").read_bytes().replace(b'\\"statistic\\": \\"prob', b'\\"statistic\\": \\"frob')
+    )
+    (tmp_path / "a.safetensors").write_bytes(damaged)
+    with pytest.raises(CheckpointError, match="describes itself wrongly: rejection by 'frobability'"):
+        load_checkpoint(tmp_path / "a.safetensors")
+
+
+def frame(place: int, label: str) -> Prediction:
+    begin = 0.5 * place
+    empty = np.zeros(3)
+    return Prediction(
+        source="a",
+        source_number=0,
+        index=place,
+        time=begin + 0.5,
+        begin=begin,
+        end=begin + 0.5,
+        label=label,
+        score=0.9,
+        top=((label, 0.9),),
+        warmup=False,
+        latency_ms=0.0,
+        scores=empty.astype(np.float32),
+        probabilities=empty,
+    )
