@@ -31,6 +31,8 @@ Examples:
   cotrans convert model.pth --prefix encoder. --classifier head --heads 8 --window 64
 
   cotrans convert oadtr.pth --mode recycling    the paper's way; needs fine-tuning
+
+  cotrans convert oadtr.pth --mode deep         one row in every block; needs fine-tuning
 """
 RESULT, WHERE = "What to make of it", "Files and output"
 
@@ -38,6 +40,7 @@ RESULT, WHERE = "What to make of it", "Files and output"
 class Mode(str, Enum):
     exact = "exact"
     recycling = "recycling"
+    deep = "deep"
 
 
 class Entries(str, Enum):
@@ -58,7 +61,8 @@ def convert(
         typer.Option(
             rich_help_panel=RESULT,
             help="exact: the same outputs at every step. recycling: static positions become recycling ones, the "
-            "paper's way: cheapest, and accuracy needs fine-tuning.",
+            "paper's way: cheapest, and accuracy needs fine-tuning. deep: every block computes one row only: linear "
+            "cost at any depth, and accuracy needs fine-tuning.",
         ),
     ] = Mode.exact,
     positions: Annotated[
@@ -201,8 +205,15 @@ def _rows(conversion: Conversion) -> Iterator[tuple[str, str]]:
     if conversion.verified is not None:
         yield "verified", _proof(conversion.verified, "your features")
     if conversion.source_difference is not None:
-        difference = conversion.source_difference.relative
-        yield "source", f"scores differ from the source's by up to {difference:.1e} relative until it is fine-tuned"
+        difference = conversion.source_difference
+        yield (
+            "not the source",
+            (
+                f"until it is fine-tuned, scores differ from the source's by {difference.mean:.1e} relative in the "
+                f"mean, by up to {difference.relative:.1e}, and the class is the same at {difference.same_class:.0%} of the "
+                f"steps ({difference.features})"
+            ),
+        )
 
 
 def _proof(proof: Proof, what: str) -> str:

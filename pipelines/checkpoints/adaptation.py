@@ -1,4 +1,4 @@
-"""Changes that a conversion may make on request: recycling positions, and leaving the decoder out."""
+"""Changes that a conversion may make on request: recycling positions, a deep stack, and leaving the decoder out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pipelines.checkpoints.imported import Imported
+from pipelines.checkpoints.own_import import DeepReference, filled_model
 from pipelines.errors import UsageError
 from pipelines.model.config import Encoding
 
@@ -33,6 +34,29 @@ def recycle(imported: Imported, positions: int, encoding: Encoding) -> Imported:
     if encoding == "learned":
         weights["encoder.positions.table"] = table[torch.arange(positions) % config.window]
     return _changed(imported, replace(imported, config=config, weights=weights), {})
+
+
+def deepen(imported: Imported) -> Imported:
+    """The same weights as a stack of single-output blocks: each block keeps keys and values of the rows that it was
+    given, as they were then. Linear cost at any depth, and no longer the same model.
+    """
+    config = imported.config
+    if config.decoder_blocks:
+        raise UsageError("--mode deep has the newest row only, but the decoder reads all of them: add --drop-decoder")
+    if config.blocks == 1 or config.stacking == "deep":
+        raise UsageError("--mode deep: every block of this model has one output already: leave it out")
+    weights = dict(imported.weights)
+    if config.class_token_block is not None:
+        if config.class_token_block == 1 and config.position_count > config.window:
+            # It enters at the last block, where there are no positions, with the one that it had.
+            table = weights["encoder.positions.table"]
+            weights["encoder.class_token"] = weights["encoder.class_token"] + table[config.window]
+            weights["encoder.positions.table"] = table[: config.window]
+            config = replace(config, positions=config.window)
+        config = replace(config, class_token_block=config.blocks)
+    config = replace(config, stacking="deep")
+    changed = replace(imported, config=config, weights=weights)
+    return replace(changed, reference=DeepReference(filled_model(config, weights)))
 
 
 def drop_decoder(imported: Imported) -> Imported:

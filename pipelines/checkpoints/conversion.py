@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from pipelines import __version__
-from pipelines.checkpoints.adaptation import drop_decoder, recycle
+from pipelines.checkpoints.adaptation import deepen, drop_decoder, recycle
 from pipelines.checkpoints.checkpoint import default_class_names, save_checkpoint, shape_text
 from pipelines.checkpoints.imported import Hints, Imported, position_entries
 from pipelines.checkpoints.opening import OpenedSource, open_source
 from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import filled_model
-from pipelines.checkpoints.proof import LIMIT, Progress, Proof, prove, random_stream
+from pipelines.checkpoints.proof import LIMIT, Distance, Progress, Proof, distance, prove, random_stream
 from pipelines.costs.counting import count_macs
 from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.features.files.npy_reader import read_npy
@@ -27,7 +27,7 @@ from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.config import ModelConfig
 from pipelines.model.transformer import ContinualTransformer
 
-Mode = Literal["exact", "recycling"]
+Mode = Literal["exact", "recycling", "deep"]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Conversion:
     state_bytes: int  # per stream
     proof: Proof
     verified: Proof | None  # on the user's own features
-    source_difference: Proof | None  # recycling only: how far the scores are from the source's before fine-tuning
+    source_difference: Distance | None  # not exact: how far the scores are from the source's before fine-tuning
     own_source: bool = False  # the source is a checkpoint of ours: it ran step by step before
     already_continual: bool = False  # and nothing was to be changed: the output is a copy
 
@@ -107,10 +107,13 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
     stream = random_stream(imported.config, model.classifier.weight.dtype)
     proof = _proven(model, imported, stream, "random features", progress)
     verified = None if own_features is None else _proven(model, imported, own_features, str(options.verify), progress)
-    difference = prove(model, opened.imported.reference, stream) if options.mode == "recycling" else None
+    difference = None
+    if options.mode != "exact":
+        compared, of = (stream, "random features") if own_features is None else (own_features, str(options.verify))
+        difference = distance(model, opened.imported.reference, compared, of)
     features, provenance = None, _provenance(path, options, imported, proof)
     score_kind: ScoreKind = "softmax" if opened.own is None else opened.own.score_kind
-    notes = [*imported.notes, *_advice(options, opened, names)]
+    notes = [*imported.notes, *_advice(options, opened, imported.config, names)]
     copied = opened.own is not None and imported is opened.imported and names == opened.own.class_names
     if opened.own is not None:
         features = opened.own.features
@@ -148,18 +151,19 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
 
 
 def _hints(options: ConversionOptions) -> Hints:
-    """What the user says about the file; in recycling mode, positions and encoding are about the result."""
-    return replace(options.hints, positions=None, encoding=None) if options.mode == "recycling" else options.hints
+    """What the user says about the file; unless the mode is exact, positions and encoding are about the result."""
+    return options.hints if options.mode == "exact" else replace(options.hints, positions=None, encoding=None)
 
 
 def _adapted(imported: Imported, options: ConversionOptions) -> Imported:
     if options.drop_decoder:
         imported = drop_decoder(imported)
-    if options.mode == "recycling":
-        hints = options.hints
+    hints = options.hints
+    recycled = hints.positions is not None or hints.encoding is not None
+    if options.mode == "recycling" or (options.mode == "deep" and recycled):
         entries = position_entries(hints.positions, imported.config.window)
         imported = recycle(imported, entries, hints.encoding or "learned")
-    return imported
+    return deepen(imported) if options.mode == "deep" else imported
 
 
 def _proven(
@@ -210,12 +214,22 @@ def _step_macs(model: ContinualTransformer) -> int:
     return count_macs(model.step_, stream[-1:], state).total
 
 
-def _advice(options: ConversionOptions, opened: OpenedSource, names: tuple[str, ...]) -> list[str]:
+def _advice(options: ConversionOptions, opened: OpenedSource, config: ModelConfig, names: tuple[str, ...]) -> list[str]:
     advice = []
     if options.drop_decoder:
         advice.append("the decoder is left out, and the classifier has lost the part that read it: train it again")
     if options.mode == "recycling":
         advice.append("recycling positions change the model: fine-tune it before use")
+    if options.mode == "deep":
+        advice.append(
+            "a deep stack is another model: each block keeps the keys and values that it was given; fine-tune it "
+            "before use"
+        )
+        if config.positional == "static":
+            advice.append(
+                "its static positions train one token at a time; with --positions 2n-1 they become recycling ones, "
+                "which train in chunks"
+            )
     if opened.own is None and names == default_class_names(len(names)):
         advice.append("the file does not name its classes: --labels FILE does")
     return advice

@@ -35,6 +35,15 @@ class Proof:
         return self.relative <= LIMIT
 
 
+@dataclass(frozen=True)
+class Distance(Proof):
+    """How far a model that is meant to be another one is from its source."""
+
+    mean: float  # of the relative differences of all steps
+    same_class: float  # share of steps with the same class on top
+    features: str  # what it was measured on
+
+
 def random_stream(config: ModelConfig, dtype: torch.dtype, seed: int = 0) -> Tensor:
     """Features for a proof: (6n, input_width), standard normal, the same every time."""
     generator = torch.Generator().manual_seed(seed)
@@ -56,6 +65,25 @@ def prove(model: ContinualTransformer, reference: Reference, stream: Tensor, pro
         if progress is not None:
             progress(number + 1, stream.shape[0])
     return Proof(worst.steps, worst.relative, largest, worst.step)
+
+
+@torch.inference_mode()
+def distance(model: ContinualTransformer, reference: Reference, stream: Tensor, features: str) -> Distance:
+    """How far the scores are from those of another model, over a stream (T, input_width)."""
+    pairs = list(zip(_steps(model, stream), _windows(reference, stream, model.config.window), strict=True))
+    both = [_difference(Outputs(ours.logits, None), Outputs(theirs.logits, None)) for ours, theirs in pairs]
+    relative = [share for share, _ in both]
+    same = [bool(ours.logits.argmax() == theirs.logits.argmax()) for ours, theirs in pairs]
+    largest = max(relative)
+    return Distance(
+        steps=len(pairs),
+        relative=largest,
+        absolute=max(absolute for _, absolute in both),
+        step=relative.index(largest) + 1,
+        mean=sum(relative) / len(pairs),
+        same_class=sum(same) / len(pairs),
+        features=features,
+    )
 
 
 def _steps(model: ContinualTransformer, stream: Tensor) -> Iterator[Outputs]:
