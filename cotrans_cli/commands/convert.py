@@ -210,8 +210,8 @@ def _rows(conversion: Conversion) -> Iterator[tuple[str, str]]:
             "not the source",
             (
                 f"until it is fine-tuned, scores differ from the source's by {difference.mean:.1e} relative in the "
-                f"mean, by up to {difference.relative:.1e}, and the class is the same at {difference.same_class:.0%} of the "
-                f"steps ({difference.features})"
+                f"mean, by up to {difference.relative:.1e}; the class is the same at {difference.same_class:.0%} of "
+                f"the steps ({difference.features})"
             ),
         )
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pipelines.checkpoints.imported import Imported
-from pipelines.checkpoints.own_import import DeepReference, filled_model
+from pipelines.checkpoints.own_import import StackReference, filled_model
 from pipelines.errors import UsageError
 from pipelines.model.config import Encoding
 
@@ -43,6 +43,8 @@ def deepen(imported: Imported) -> Imported:
     config = imported.config
     if config.decoder_blocks:
         raise UsageError("--mode deep has the newest row only, but the decoder reads all of them: add --drop-decoder")
+    if config.embedding is not None or config.shortcut != "none":
+        raise UsageError("--mode deep is for encoders without an embedding in front or a shortcut: leave it out")
     if config.blocks == 1 or config.stacking == "deep":
         raise UsageError("--mode deep: every block of this model has one output already: leave it out")
     weights = dict(imported.weights)
@@ -56,7 +58,7 @@ def deepen(imported: Imported) -> Imported:
         config = replace(config, class_token_block=config.blocks)
     config = replace(config, stacking="deep")
     changed = replace(imported, config=config, weights=weights)
-    return replace(changed, reference=DeepReference(filled_model(config, weights)))
+    return replace(changed, reference=StackReference(filled_model(config, weights)))
 
 
 def drop_decoder(imported: Imported) -> Imported:

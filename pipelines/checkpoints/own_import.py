@@ -13,6 +13,7 @@ from pipelines.checkpoints.checkpoint import Checkpoint, empty_model
 from pipelines.checkpoints.imported import Imported, Outputs, Reference
 from pipelines.model.block import Block
 from pipelines.model.config import ModelConfig
+from pipelines.model.places import window_places
 from pipelines.model.transformer import ContinualTransformer
 
 
@@ -34,10 +35,7 @@ class OwnReference:
 
 @dataclass(frozen=True)
 class DeepReference:
-    """A deep stack has no window to start over from: every block reads a window of what the one below gave.
-
-    Each block runs as a regular one on whole windows, and its newest row goes on; no ring, no folding.
-    """
+    """A deep stack has no window to start over from: its regular model is the banded pass over the whole stream."""
 
     model: ContinualTransformer
 
@@ -50,26 +48,42 @@ class DeepReference:
 
     def stream(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Logits (T, classes) at every token of a stream (T, input_width). start: index of its first token."""
-        model, config = self.model, self.model.config
-        encoder = model.encoder
-        rows = model.input_projection(tokens)
+        logits, _ = self.model.steps(tokens.unsqueeze(0), self.model.initial_state(1, start))
+        return logits.squeeze(0)
+
+
+@dataclass(frozen=True)
+class StackReference(DeepReference):
+    """A deep stack made of regular blocks: each runs on windows of what the one below gave, and its newest row goes on.
+
+    No ring, no folding, no banded pass. For models without an embedding.
+    """
+
+    def stream(self, tokens: Tensor, start: int = 0) -> Tensor:
+        config, encoder = self.model.config, self.model.encoder
+        rows = self.model.project_input(tokens)
         if encoder.positions is not None and config.positional == "recycling":
             rows = rows + encoder.positions.at(start + torch.arange(len(tokens)))
         for number, block in enumerate(cast("list[Block]", list(encoder.blocks)), start=1):
-            outputs = []
-            for end in range(1, len(tokens) + 1):
-                window = rows[max(end - config.window, 0) : end]
-                if encoder.positions is not None and config.positional == "static" and number == 1:
-                    window = window + encoder.positions.table[: len(window)]
-                if number == config.class_token_block and encoder.class_token is not None:
-                    window = torch.cat([encoder.class_token.unsqueeze(0), window])
-                    outputs.append(block(window.unsqueeze(0))[0, 0])
-                else:
-                    outputs.append(block(window.unsqueeze(0))[0, max(len(window) - 1 - block.lag, 0)])
-            rows = torch.stack(outputs)
-        rows = rows if model.final_norm is None else model.final_norm(rows)
-        logits: Tensor = model.classifier(rows)
+            rows = torch.stack([self._newest(block, number, rows[:end]) for end in range(1, len(tokens) + 1)])
+        rows = rows if self.model.final_norm is None else self.model.final_norm(rows)
+        logits: Tensor = self.model.classifier(rows)
         return logits
+
+    def _newest(self, block: Block, number: int, rows: Tensor) -> Tensor:
+        """The newest row (d,) that a block makes of the last n rows that it was given, (T, d)."""
+        config, encoder = self.model.config, self.model.encoder
+        window = rows[-config.window :]
+        length = len(window)
+        if encoder.positions is not None and config.positional == "static" and number == 1:
+            window = window + encoder.positions.table[:length]
+        lead = int(number == config.class_token_block)
+        if encoder.class_token is not None and lead:
+            window = torch.cat([encoder.class_token.unsqueeze(0), window])
+        window = window.unsqueeze(0)
+        places = window_places(config, block.age_bias, length, lead, window)
+        outputs: Tensor = block(window, places=places)
+        return outputs[0, 0 if lead else max(length - 1 - block.lag, 0)]
 
 
 def filled_model(config: ModelConfig, weights: Mapping[str, Tensor]) -> ContinualTransformer:

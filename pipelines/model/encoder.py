@@ -237,7 +237,8 @@ class ContinualEncoder(nn.Module):
         rows = folding.rows(state, tables, cursor)
         _, key, value = folding.projections(block, state, tables, cursor, rows)
         lead = tables.class_row.shape[1]
-        row = self._output_row(Rows(rows, lead), cursor)
+        # A class token of a deep stack comes later, and what goes on from here is the newest token's row.
+        row = rows[:, 0] if lead else cursor.row(rows, block.lag).squeeze(1)
         return block.finish_one(row, key, value, cursor.mask(lead))
 
     def _step_rows_(self, token: Tensor, state: StreamState, cursor: Cursor) -> Rows:

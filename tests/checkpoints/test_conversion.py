@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import OwnReference, filled_model
 from pipelines.checkpoints.proof import Proof, prove, random_stream
 from pipelines.checkpoints.source_file import SourceFile
+from pipelines.costs.model_cost import model_cost
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.model import ContinualTransformer, ModelConfig
 from tests.checkpoints.made_oadtr import oadtr_weights
@@ -287,3 +289,49 @@ def test_macs_at_the_papers_sizes(blocks: int, token: bool, regular: float, limi
     model = filled_model(imported.config, imported.weights)
     assert conversion_module._regular_macs(imported, model) == pytest.approx(regular, rel=0.015)
     assert conversion_module._step_macs(model) <= limit
+
+
+@pytest.mark.parametrize("name", ["oadtr_b2", "oadtr_decoder"])
+@pytest.mark.parametrize("entries", [None, "2n-1"])
+def test_deep(golden_dir: Path, tmp_path: Path, name: str, entries: str | None) -> None:
+    """The proof is against blocks that run on windows; the scores are not the source's, and it is said how far."""
+    whole = name == "oadtr_b2"
+    hints = Hints(class_token=False if whole else None, positions=entries)  # type: ignore[arg-type]
+    report = run(
+        golden_dir / f"{name}.pth", mode="deep", hints=hints, drop_decoder=not whole, output=tmp_path / "d.safetensors"
+    )
+    assert report.config.stacking == "deep" and report.config.positional == ("recycling" if entries else "static")
+    assert report.config.class_token_block == (None if whole else 3)
+    assert report.proof.relative < 5e-6 and report.proof.steps == 96
+    difference = report.source_difference
+    assert difference is not None and difference.relative > 1e-2 and 0 < difference.mean < difference.relative
+    assert difference.features == "random features" and 0 <= difference.same_class <= 1
+    assert report.macs_after < 0.1 * report.macs_before
+    assert report.next_command == f"cotrans train --init {tmp_path / 'd.safetensors'} --dataset DATASET --root FOLDER"
+    assert any("another model" in note for note in report.notes)
+
+
+def test_deep_is_measured_on_the_users_features(golden_dir: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "own.npy", np.random.default_rng(0).standard_normal((20, 36)).astype(np.float32))
+    report = run(
+        golden_dir / "oadtr_b2.pth",
+        mode="deep",
+        hints=NO_TOKEN,
+        verify=tmp_path / "own.npy",
+        output=tmp_path / "d.safetensors",
+    )
+    assert report.source_difference is not None
+    assert report.source_difference.steps == 20 and report.source_difference.features.endswith("own.npy")
+
+
+def test_what_cannot_be_deep_is_said(golden_dir: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="the decoder reads all of them: add --drop-decoder"):
+        run(golden_dir / "oadtr_decoder.pth", mode="deep", output=tmp_path / "d.safetensors")
+    with pytest.raises(UsageError, match="has one output already: leave it out"):
+        run(golden_dir / "oadtr_b1.pth", mode="deep", hints=NO_TOKEN, output=tmp_path / "d.safetensors")
+
+
+def test_three_deep_blocks_of_the_papers_size_cost_less_than_25_million() -> None:
+    config = ModelConfig(3072, 1024, 8, 1024, 3, 64, 22, norm="pre", positional="static", stacking="deep")
+    assert model_cost(config).step.macs <= 25e6
+    assert model_cost(replace(config, stacking="exact")).step.macs > 700e6
