@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipelines.streaming.messages import Remark, SourceEnded
     from pipelines.streaming.output.summary import Statistics
     from pipelines.streaming.predicting.prediction import Prediction
+    from pipelines.streaming.predicting.stream_model import StreamModel
     from pipelines.streaming.run import Observer
     from pipelines.streaming.sources.source import StreamSource
 
@@ -71,9 +72,9 @@ class LiveView:
     def __init__(
         self, sources: Sequence[StreamSource], class_names: Sequence[str], console: Console, heading: str = ""
     ) -> None:
-        """heading: the model and what it can hear or see."""
+        """sources: each once for every model. class_names: of all models. heading: what they can hear or see."""
         self._heading = heading
-        self._shown = [_Shown(source.name) for source in sources]
+        self._shown = [_Shown(source.name + (f" · {source.model}" if source.model else "")) for source in sources]
         self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(class_names)}
         self._label_width = max(len(name) for name in class_names)
         self._console = console
@@ -241,17 +242,16 @@ class LiveView:
 
 
 @contextmanager
-def observing(
-    live: bool, sources: Sequence[StreamSource], class_names: Sequence[str], heading: str = ""
-) -> Iterator[Observer]:
-    """Who watches the stream: the live view, or somebody who passes remarks on. heading: about the model."""
+def observing(live: bool, sources: Sequence[StreamSource], models: Sequence[StreamModel]) -> Iterator[Observer]:
+    """Who watches the stream: the live view, or somebody who passes remarks on. sources: each once for every model."""
     if not live:
         yield PlainObserver(len(sources) > 1)
         return
     from rich.live import Live
 
     console = result_console()
-    view = LiveView(sources, class_names, console, heading)
+    names = [name for model in models for name in model.class_names]
+    view = LiveView(sources, names, console, "; ".join(model.described for model in models))
     live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
     with Live(view, console=console, **live_options) as drawing:
         yield view

@@ -12,7 +12,7 @@ from pipelines.errors import ConfigurationError
 from pipelines.toml import load_toml
 from pipelines.wording import did_you_mean
 
-DEFAULT_MODEL = "sound-events"
+DEFAULT_MODEL = "sound-events"  # where the file names none
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Settings:
     device: str = "auto"  # auto, cpu or cuda
     threads: int | None = None  # of PyTorch
     cache: Path | None = None  # where downloaded weights and prepared files are kept
-    default_model: str = DEFAULT_MODEL  # name or file
+    default_model: str | None = None  # name or file
 
 
 def settings_path() -> Path:

@@ -27,10 +27,10 @@ _COLUMNS = {"model": "left", "classes": "left", "features": "left", "rows/s": "r
 def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """List the models that ship with cotrans: their classes, features and window."""
     from pipelines.checkpoints.builtin import builtin_models
-    from pipelines.settings import load_settings
+    from pipelines.settings import DEFAULT_MODEL, load_settings
 
     found = builtin_models()
-    default = load_settings().default_model
+    default = load_settings().default_model or DEFAULT_MODEL
     if json:
         print_json([{**_values(model), "default": model.name == default} for model in found])
         return

@@ -26,6 +26,8 @@ Examples:
 
   cotrans stream camera:0 --model runs/mine/best.safetensors      a model of your own
 
+  cotrans stream film.mp4 --model sound-events,objects      heard and watched at once
+
   cotrans stream mic: --model spoken-digits
 
   cotrans stream rtsp://camera.local/stream --late drop --out labels.jsonl
@@ -54,8 +56,8 @@ def stream(
             "--model",
             "-m",
             metavar="NAME|FILE",
-            help="A built-in model (`cotrans models`) or a checkpoint.",
-            show_default="sound-events, or what config.toml says",
+            help="A built-in model (`cotrans models`) or a checkpoint; several separated by commas watch at once.",
+            show_default="what config.toml says; sound-events for sound, objects for pictures without sound",
         ),
     ] = None,
     fast: Annotated[
@@ -221,7 +223,9 @@ def stream(
     from pipelines.streaming import PlayOptions, PredictionOptions, find_sources, open_model
     from pipelines.streaming.output.choice import OutputOptions
     from pipelines.streaming.predicting.label_rule import parse_thresholds
+    from pipelines.streaming.predicting.model_choice import choose_models
     from pipelines.streaming.run import RunOptions, StreamRun
+    from pipelines.streaming.several_models import watched
 
     settings = load_settings()
     common, by_class = parse_thresholds(threshold or [])
@@ -255,11 +259,17 @@ def stream(
         for source in found:
             note(f"cotrans: error: {source.problem}")
         return BAD_INPUTS
-    chosen = open_model(
-        model, device=device or settings.device, weights=tuple(weights or ()), activation=cast(Any, activation)
-    )
-    with observing(watching, found, chosen.class_names, chosen.described) as observer:
-        run = StreamRun(found, chosen, options, observer, sys.stdout)
+    choice = choose_models(model, found)
+    models = [
+        open_model(
+            name, device=device or settings.device, weights=tuple(weights or ()), activation=cast(Any, activation)
+        )
+        for name in choice.names
+    ]
+    if choice.reason is not None and not quiet:
+        note(f"{choice.names[0]} was taken because of {choice.reason}; --model names another (`cotrans models`)")
+    with observing(watching, watched(found, models), models) as observer:
+        run = StreamRun(found, models, options, observer, sys.stdout)
         with stopping(run) as signals:
             result = run.run()
     errors = run.stream.errors
@@ -268,10 +278,10 @@ def stream(
             note(line)
     if signals:
         return 128 + signals[0]
-    if len(found) == 1:
+    if len(run.stream.sources) == 1:
         run.stream.raise_if_all_failed()
-    if 0 < len(errors) < len(found):
-        note(f"cotrans: error: {len(errors)} of {len(found)} sources failed")
+    if 0 < len(errors) < len(run.stream.sources):
+        note(f"cotrans: error: {len(errors)} of {len(run.stream.sources)} sources failed")
         return BAD_INPUTS
     return errors[0].exit_code if errors else 0
 

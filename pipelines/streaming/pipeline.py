@@ -18,7 +18,7 @@ from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.streaming.messages import Ended, Place, Remark, Row, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
-from pipelines.streaming.playing.emitter import PlayContext, RowEmitter
+from pipelines.streaming.playing.emitter import MediaOpener, PlayContext, RowEmitter
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.player import play
 from pipelines.streaming.predicting.encoder_stage import EncoderStage, Mark, Message, Result
@@ -32,6 +32,7 @@ from pipelines.streaming.predicting.snapshots import (
     save_snapshot,
 )
 from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.sources.media_source import open_media
 from pipelines.streaming.sources.source import StreamSource
 
 LIVE_ROWS, FAST_ROWS = 4, 64  # rows of each source that may wait for the model: little delay, or full batches
@@ -50,10 +51,13 @@ class Stream:
         prediction: PredictionOptions | None = None,
         on_remark: Callable[[Remark], None] | None = None,
         sink_state: Callable[[], Any] | None = None,
+        statistics: Statistics | None = None,
+        opener: MediaOpener = open_media,
     ) -> None:
         """on_remark: told what a person should know while the stream runs; from any thread.
 
-        sink_state: what the output wants to find in a snapshot (plain JSON values).
+        sink_state: what the output wants to find in a snapshot (plain JSON values). statistics: of all sources, where
+        they are part of something larger. opener: opens media, where several streams share it.
         """
         self.sources, self.model = tuple(sources), model
         self.options = options or PlayOptions()
@@ -62,7 +66,8 @@ class Stream:
         self._prediction.rule(model.class_names)  # what it cannot mean is said before anything plays
         self.options.check_sources(self.sources)
         self._on_remark, self._sink_state = on_remark, sink_state
-        self.statistics = Statistics([source.name for source in self.sources])
+        self.statistics = statistics or Statistics([source.name for source in self.sources])
+        self._opener = opener
         self.errors: list[CotransError] = []
         slots = min(self.options.at_once, len(self.sources))
         self._stop = Event()
@@ -193,6 +198,7 @@ class Stream:
         context = PlayContext(
             model=self.model,
             options=self.options,
+            open_media=self._opener,
             inbox=self._inbox,
             stop=self._stop,
             on_begin=self.statistics.begin,

@@ -19,6 +19,7 @@ from pipelines.streaming.output.summary import Statistics, Summary
 from pipelines.streaming.pipeline import Stream
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.several_models import SeveralModels, watched
 from pipelines.streaming.sources.source import StreamSource
 
 
@@ -51,25 +52,31 @@ class StreamRun:
     def __init__(
         self,
         sources: Sequence[StreamSource],
-        model: StreamModel,
+        models: Sequence[StreamModel],
         options: RunOptions,
         observer: Observer,
         standard_output: TextIO,
     ) -> None:
-        self._options, self._observer = options, observer
+        self._options, self._observer, self._models = options, observer, models
         self._interrupted = False
         if options.overlay is not None:
-            check_overlay(options, sources)
-        check_outputs(options, sources, model)
+            check_overlay(options, sources, models)
+        check_outputs(options, watched(sources, models), models)
         if options.prediction.least and options.output is None:
             raise UsageError("--least is about stretches: it goes with --segments, srt and vtt")
-        self.stream = Stream(
-            sources, model, options.play, options.prediction, observer.remark, lambda: self._sink_state()
-        )
+        self.stream: Stream | SeveralModels
+        if len(models) == 1:
+            self.stream = Stream(
+                sources, models[0], options.play, options.prediction, observer.remark, lambda: self._sink_state()
+            )
+        else:
+            self.stream = SeveralModels(sources, models, options.play, options.prediction, observer.remark)
         self._sinks: list[Sink] = []
         if options.output is not None:
             state = self.stream.resumed.sink if self.stream.resumed else None
-            self._sinks.append(make_sink(options.output, sources, model, options.prediction, standard_output, state))
+            self._sinks.append(
+                make_sink(options.output, self.stream.sources, models, options.prediction, standard_output, state)
+            )
         if options.overlay is not None:
             self._sinks.append(Overlay(Path(sources[0].target), options.overlay, options.play))
 
@@ -91,7 +98,7 @@ class StreamRun:
             self.stream.summary(),
             interrupted=self._interrupted,
             paced=not self._options.play.fast,
-            model=self.stream.model.described,
+            model="; ".join(model.described for model in self._models),
         )
         if self._options.summary is not None:
             self._write_summary(self._options.summary, summary)
@@ -112,14 +119,17 @@ class StreamRun:
         return self._sinks[0].state() if self._sinks and self._options.output is not None else None
 
 
-def check_outputs(options: RunOptions, sources: Sequence[StreamSource], model: StreamModel) -> None:
+def check_outputs(options: RunOptions, sources: Sequence[StreamSource], models: Sequence[StreamModel]) -> None:
     """Refuse to write over what is read, or two outputs over one another."""
     play = options.play
     single = [("--overlay", options.overlay), ("--summary", options.summary), ("--snapshot", play.snapshot)]
     outputs = [(option, path) for option, path in single if path is not None]
     if options.output is not None:
         outputs += output_files(options.output, sources)
-    inputs = [*model.files, *(file for source in sources for file in source.files)]
+    inputs = [
+        *(file for model in models for file in model.files),
+        *(file for source in sources for file in source.files),
+    ]
     refuse_overwriting(outputs, inputs)
     alone = [(option, path) for option, path in single if path is not None]
     if options.output is not None and options.output.out is not None and not options.output.to_folder:
@@ -130,8 +140,10 @@ def check_outputs(options: RunOptions, sources: Sequence[StreamSource], model: S
         refuse_overwriting([output for output in outputs if output[0] != "--snapshot"], [play.resume])
 
 
-def check_overlay(options: RunOptions, sources: Sequence[StreamSource]) -> None:
+def check_overlay(options: RunOptions, sources: Sequence[StreamSource], models: Sequence[StreamModel]) -> None:
     """Refuse what an overlay cannot be made of, or written as."""
+    if len(models) > 1:
+        raise UsageError("--overlay draws the labels of one model: give one --model")
     if options.overlay is not None and options.overlay.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--overlay {options.overlay}: choose a name that ends in {', '.join(SUFFIXES)}")
     if len(sources) != 1 or sources[0].kind != "media":

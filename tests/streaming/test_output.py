@@ -44,7 +44,7 @@ def written(
 ) -> str:
     text = io.StringIO()
     options = RunOptions(PlayOptions(fast=True), prediction or PredictionOptions(), output, overlay)
-    StreamRun(find_sources([str(path) for path in paths]), model, options, Nobody(), text).run()
+    StreamRun(find_sources([str(path) for path in paths]), [model], options, Nobody(), text).run()
     return text.getvalue()
 
 

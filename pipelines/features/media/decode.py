@@ -24,6 +24,7 @@ def decode(
     format: str | None = None,
     options: Mapping[str, str] | None = None,
     live: bool = False,
+    in_step: bool = True,
 ) -> MediaReader:
     """Open a source for one pass; iterate over the result for its blocks and frames.
 
@@ -32,7 +33,8 @@ def decode(
     ffmpeg's (`format="v4l2"`, `options={"rtsp_transport": "tcp"}`). `live` trades throughput for latency.
 
     A wanted track that is not there is an InputError at once. With both tracks wanted, both end together: the
-    shorter one goes on with silence or with its last picture. A source that is damaged or ends in the middle
+    shorter one goes on with silence or with its last picture; not so without `in_step`, where each is what it would be
+    alone. A source that is damaged or ends in the middle
     yields what can be decoded and then raises DamagedMediaError; one that yields nothing at all, InputError.
     """
     if not (audio or video):
@@ -45,7 +47,7 @@ def decode(
         plain = PlainAudio.open(path, audio_rate, start, stop)
         if plain is not None:
             return MediaReader(source_name(source), plain, start, stop)
-    reader = FfmpegReader(source, audio, video, audio_rate, start, stop, format, options, live)
+    reader = FfmpegReader(source, audio, video, audio_rate, start, stop, format, options, live, in_step)
     return MediaReader(source_name(source), reader, start, stop)
 
 

@@ -46,7 +46,9 @@ class FfmpegReader:
         format: str | None,
         options: Mapping[str, str] | None,
         live: bool,
+        in_step: bool,
     ) -> None:
+        self._in_step = in_step
         self.damage: str | None = None
         self._name = source_name(source)
         self._path = local_path(source, format)
@@ -179,7 +181,7 @@ class FfmpegReader:
 
     def _keep_in_step(self, skew: float) -> Iterator[AudioBlock | VideoFrame]:
         """Let no wanted track trail the other by more than `skew` seconds."""
-        if self._audio is None or self._video is None:
+        if self._audio is None or self._video is None or not self._in_step:
             return
         audio, video = self._audio.end, self._video.end
         if audio < video - skew:

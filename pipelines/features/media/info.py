@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 from typing import Literal
 
 import numpy as np
@@ -79,10 +80,16 @@ class VideoFrame:
     time: float  # media seconds; strictly increasing within a source
     duration: float  # seconds until the next frame, as far as the source says
     convert: Callable[[], NDArray[np.uint8]]
+    _lock: Lock = field(default_factory=Lock, repr=False)  # several models may look at a frame at the same time
 
-    @cached_property
+    @property
     def image(self) -> NDArray[np.uint8]:
         """(height, width, 3) RGB, upright."""
+        with self._lock:
+            return self._image
+
+    @cached_property
+    def _image(self) -> NDArray[np.uint8]:
         return self.convert()
 
     @property

@@ -92,25 +92,31 @@ def output_files(output: OutputOptions, sources: Sequence[StreamSource]) -> list
 def make_sink(
     output: OutputOptions,
     sources: Sequence[StreamSource],
-    model: StreamModel,
+    models: Sequence[StreamModel],
     prediction: PredictionOptions,
     standard_output: TextIO,
     state: Mapping[str, Any] | None = None,
 ) -> Sink:
-    """The sink for these options. state: of the snapshot that a stream goes on from."""
-    form = _format(output, len(sources) > 1, model, prediction)
+    """The sink for these options.
 
+    sources: each once for every model. state: of the snapshot that a stream goes on from.
+    """
+    form = _format(output, len(sources) > len(models), models, prediction)
     if prediction.least and not output.by_segments:
         raise UsageError("--least is about stretches: it goes with --segments, srt and vtt")
-    rule = prediction.rule(model.class_names, merged=True)
+    rules = [prediction.rule(model.class_names, merged=True) for model in models]
 
-    def merger(name: str) -> SegmentMerger:
+    def model_of(number: int) -> StreamModel:
+        return models[number % len(models)]
+
+    def merger(number: int, name: str) -> SegmentMerger:
+        kind, rule = model_of(number).score_kind, rules[number % len(models)]
         joined = output.chosen in SUBTITLES
-        return SegmentMerger(name, model.score_kind, rule, joined, prediction.least)
+        return SegmentMerger(name, kind, rule, joined, prediction.least, sources[number].model)
 
     def sink(where: Path | TextIO, state: Mapping[str, Any] | None) -> Sink:
         if output.by_segments:
-            return SegmentSink(where, form, merger, model.class_names, state)
+            return SegmentSink(where, form, merger, lambda number: model_of(number).class_names, state)
         return FrameSink(where, form, state)
 
     if output.out is not None and output.to_folder:
@@ -118,14 +124,14 @@ def make_sink(
         return FolderSink(lambda number, state: sink(folder / names[number], state), state)
     if output.chosen in SUBTITLES and len(sources) > 1:
         raise UsageError(
-            f"{output.chosen} holds one source: with several, give a folder (--out FOLDER) for their files"
+            f"{output.chosen} holds one source and model: with several, give a folder (--out FOLDER) for their files"
         )
     return sink(output.out or standard_output, state)
 
 
 def file_names(sources: Sequence[StreamSource], extension: str) -> list[str]:
     """A file name for each source; a number tells apart those that would be the same."""
-    stems = [_stem(source) for source in sources]
+    stems = [_stem(source) + (f".{Path(source.model).stem}" if source.model else "") for source in sources]
     counts = Counter(stems)
     return [
         f"{stem}{extension}" if counts[stem] == 1 else f"{stem}-{number}{extension}"
@@ -144,11 +150,17 @@ def _stem(source: StreamSource) -> str:
     return "".join(kept).strip("_-") or "standard_input"
 
 
-def _format(output: OutputOptions, several: bool, model: StreamModel, prediction: PredictionOptions) -> Format:
+def _format(
+    output: OutputOptions, several: bool, models: Sequence[StreamModel], prediction: PredictionOptions
+) -> Format:
+    names = [name for model in models for name in model.class_names]
     if output.chosen == "jsonl":
         return JsonLines(output.scores)
     if output.chosen == "csv":
-        return Csv(model.class_names, prediction.shown(len(model.class_names)), output.scores, output.segments)
+        if output.scores and len(models) > 1:
+            raise UsageError("--scores has a column for each class of one model: use --format jsonl for several models")
+        shown = max(prediction.shown(len(model.class_names)) for model in models)
+        return Csv(names, shown, output.scores, output.segments, len(models) > 1)
     if output.chosen in SUBTITLES:
         return Subtitles(web=output.chosen == "vtt")
-    return TextLines(model.class_names, several)
+    return TextLines(names, several, [model.name for model in models] if len(models) > 1 else ())

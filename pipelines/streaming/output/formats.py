@@ -45,23 +45,37 @@ class JsonLines:
 class Csv:
     """Comma-separated values with a header; texts are quoted where they need it."""
 
-    def __init__(self, class_names: Sequence[str], top_k: int, scores: bool, segments: bool) -> None:
+    def __init__(
+        self, class_names: Sequence[str], top_k: int, scores: bool, segments: bool, models: bool = False
+    ) -> None:
+        """models: several of them, with a column that says whose a line is."""
         self._class_names = class_names if scores else ()
         self._top_k = top_k
         self._segments = segments
+        self._models = ["model"] if models else []
 
     def header(self) -> str:
         if self._segments:
-            return _csv_line(["source", "start", "end", "label", "score", "frames"])
+            return _csv_line(["source", *self._models, "start", "end", "label", "score", "frames"])
         more = [name for place in range(2, self._top_k + 1) for name in (f"label_{place}", f"score_{place}")]
-        columns = ["source", "index", "time", "label", "score", *more, "warmup", "latency_ms"]
+        columns = ["source", *self._models, "index", "time", "label", "score", *more, "warmup", "latency_ms"]
         return _csv_line(columns + [f"scores[{name}]" for name in self._class_names])
 
     def prediction(self, prediction: Prediction) -> str:
         value = prediction.to_dict(bool(self._class_names))
         more = [item for pair in value["top"][1:] for item in pair]
+        more += [""] * (2 * (self._top_k - 1) - len(more))  # a model may have fewer classes than another
         warmup = "true" if value["warmup"] else "false"
-        cells = [value["source"], value["index"], value["time"], value["label"] or "", value["score"], *more, warmup]
+        cells = [
+            value["source"],
+            *(value[name] for name in self._models),
+            value["index"],
+            value["time"],
+            value["label"] or "",
+            value["score"],
+            *more,
+            warmup,
+        ]
         return _csv_line([*cells, value["latency_ms"], *value.get("scores", ())])
 
     def segment(self, segment: Segment, number: int) -> str:
@@ -71,9 +85,11 @@ class Csv:
 class TextLines:
     """Columns for people. With several sources, each line begins with its source."""
 
-    def __init__(self, class_names: Sequence[str], several: bool) -> None:
+    def __init__(self, class_names: Sequence[str], several: bool, models: Sequence[str] = ()) -> None:
+        """models: their names, where there are several, each with a label of its own in every line."""
         self._width = min(28, max(len(name) for name in class_names))
         self._several = several
+        self._model_width = max(map(len, models), default=0)
 
     def header(self) -> str:
         return ""
@@ -84,17 +100,18 @@ class TextLines:
         rest = "  ".join(f"{name} {100 * score:.0f} %" for name, score in others)
         mark = "~" if prediction.warmup else " "
         line = f"{_clock(prediction.time)} {mark} {label:{self._width}} {100 * first[1]:5.1f} %   {rest}"
-        return f"{self._name(prediction.source)}{line}".rstrip() + "\n"
+        return f"{self._name(prediction.source, prediction.model)}{line}".rstrip() + "\n"
 
     def segment(self, segment: Segment, number: int) -> str:
-        times = f"{_clock(segment.start)} – {_clock(segment.end)}"
-        return f"{self._name(segment.source)}{times}  {segment.label:{self._width}} {100 * segment.score:5.1f} %\n"
+        line = f"{_clock(segment.start)} – {_clock(segment.end)}  {segment.label:{self._width}}"
+        return f"{self._name(segment.source, segment.model)}{line} {100 * segment.score:5.1f} %\n"
 
-    def _name(self, source: str) -> str:
+    def _name(self, source: str, model: str | None) -> str:
+        whose = f"{model:{self._model_width}}  " if model is not None else ""
         if not self._several:
-            return ""
+            return whose
         shown = source if len(source) <= NAME_WIDTH else "…" + source[-NAME_WIDTH + 1 :]
-        return f"{shown:{NAME_WIDTH}}  "
+        return f"{shown:{NAME_WIDTH}}  {whose}"
 
 
 class Subtitles:

@@ -24,10 +24,19 @@ class Segment:
     label: str  # several labels at once: joined by ", "
     score: float  # mean probability
     frames: int
+    model: str | None = None  # whose it is, where several models watch
 
     def to_dict(self) -> dict[str, Any]:
-        value = asdict(self)
-        return {**value, **{name: round(value[name], 6) for name in ("start", "end", "score")}}
+        values = {
+            "source": self.source,
+            "model": self.model,
+            "start": round(self.start, 6),
+            "end": round(self.end, 6),
+            "label": self.label,
+            "score": round(self.score, 6),
+            "frames": self.frames,
+        }
+        return {name: value for name, value in values.items() if name != "model" or value is not None}
 
 
 @dataclass
@@ -48,10 +57,16 @@ class SegmentMerger:
     """
 
     def __init__(
-        self, source: str, score_kind: ScoreKind, rule: LabelRule | None = None, joined: bool = False, least: float = 0
+        self,
+        source: str,
+        score_kind: ScoreKind,
+        rule: LabelRule | None = None,
+        joined: bool = False,
+        least: float = 0,
+        model: str | None = None,
     ) -> None:
-        """least: seconds; shorter stretches are left out."""
-        self._source = source
+        """least: seconds; shorter stretches are left out. model: whose they are, where several models watch."""
+        self._source, self._model = source, model
         self._single = score_kind == "softmax"
         self._rule = rule or LabelRule()
         self._joined = joined
@@ -110,4 +125,5 @@ class SegmentMerger:
         track = self._tracks.pop(label)
         if track.end - track.start < self._least - TIME_SLACK:
             return []
-        return [Segment(self._source, track.start, track.end, label, track.total / track.frames, track.frames)]
+        mean = track.total / track.frames
+        return [Segment(self._source, track.start, track.end, label, mean, track.frames, self._model)]

@@ -95,18 +95,18 @@ class SegmentSink:
         self,
         target: Path | TextIO,
         form: Format,
-        merger: Callable[[str], SegmentMerger],
-        class_names: tuple[str, ...],
+        merger: Callable[[int, str], SegmentMerger],
+        class_names: Callable[[int], tuple[str, ...]],
         state: Mapping[str, Any] | None = None,
     ) -> None:
-        """merger: makes a merger for a source of that name."""
+        """merger: makes one for the source of that number and name. class_names: of the model that watches it."""
         state = state or {}
         self._target = TextTarget(target, state.get("position"))
         self._form, self._merger, self._class_names = form, merger, class_names
         self._written = int(state.get("written", 0))
         self._mergers: dict[int, SegmentMerger] = {}
         for number, (name, tracks) in state.get("open", {}).items():
-            self._mergers[int(number)] = merger(name)
+            self._mergers[int(number)] = merger(int(number), name)
             self._mergers[int(number)].restore(tracks)
         self._names = {int(number): name for number, (name, _) in state.get("open", {}).items()}
         if self._target.fresh:
@@ -119,9 +119,9 @@ class SegmentSink:
             return
         number = event.source_number
         if number not in self._mergers:
-            self._mergers[number] = self._merger(event.source)
+            self._mergers[number] = self._merger(number, event.source)
             self._names[number] = event.source
-        self._write(self._mergers[number].push(event, self._class_names))
+        self._write(self._mergers[number].push(event, self._class_names(number)))
 
     def close(self) -> None:
         for number in list(self._mergers):

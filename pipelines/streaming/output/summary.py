@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from pipelines.streaming.output.histogram import TimeHistogram
@@ -50,18 +50,36 @@ class Statistics:
         self.steps = 0
         self._begin: float | None = None  # monotonic time of the first row
         self._end: float | None = None
-        self._lock = Lock()
+        self._lock = RLock()
+        self._whole: Statistics | None = None  # what this is a part of
+
+    def part(self, numbers: Sequence[int]) -> Statistics:
+        """The statistics of some of the sources, for a stream that knows them as 0, 1, …; they count here too."""
+        part = Statistics([])
+        part.sources = [self.sources[number] for number in numbers]
+        part.stages, part._lock, part._whole = self.stages, self._lock, self
+        return part
 
     def begin(self) -> None:
         """The first media or row is there: what came before was loading."""
         with self._lock:
             if self._begin is None:
                 self._begin = time.monotonic()
+            if self._whole is not None:
+                self._whole.begin()
 
     def end(self) -> None:
+        """Nothing more comes. A whole has its own end, after that of its parts."""
         with self._lock:
             if self._end is None:
                 self._end = time.monotonic()
+
+    def stepped(self) -> None:
+        """The model took a step, for one row or more."""
+        with self._lock:
+            self.steps += 1
+            if self._whole is not None:
+                self._whole.stepped()
 
     def took(self, stage: str, seconds: float) -> None:
         with self._lock:

@@ -12,9 +12,12 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.streaming.messages import Place, Row, StoppedError
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.playing.inbox import Inbox
+from pipelines.streaming.playing.pump import OpenMedia
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource
 
+# Source, whether its sound and its pictures are wanted, how it is played, and what ends the reading.
+MediaOpener = Callable[[StreamSource, bool, bool, PlayOptions, Event], OpenMedia]
 BEFORE = {"causal": 1.0, "centre": 0.5, "start": 0.0}  # hops of a row's stretch that lie before its time
 
 
@@ -24,6 +27,7 @@ class PlayContext:
 
     model: StreamModel
     options: PlayOptions
+    open_media: MediaOpener
     inbox: Inbox
     stop: Event
     on_begin: Callable[[], None]  # a source is open and plays

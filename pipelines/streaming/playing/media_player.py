@@ -15,7 +15,6 @@ from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.paced_media import as_it_comes, in_real_time, opened, split
 from pipelines.streaming.playing.pacing import PlaybackClock
 from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump
-from pipelines.streaming.sources.media_source import open_media
 
 SHORT_BY = 1.0  # seconds that an address may give less than it states before it counts as cut off
 
@@ -63,7 +62,7 @@ class MediaPlayer:
         context, source = self.emitter.context, self.emitter.source
         audio, video = self._stream.needs_audio, self._stream.needs_video
         pump = MediaPump(
-            lambda stop: open_media(source, audio, video, self._options, stop),
+            lambda stop: context.open_media(source, audio, video, self._options, stop),
             video,
             self._options.fast and source.repeatable,
             context.on_decoded,

@@ -98,7 +98,7 @@ class EncoderStage:
             return self._step(rows) if rows else []
         seconds = time.monotonic() - begin
         statistics.took("encoder", seconds)
-        statistics.steps += 1
+        statistics.stepped()
         results = []
         for slot, row in rows.items():
             statistics.took("features", row.feature_seconds)

@@ -33,11 +33,13 @@ class Prediction:
     scores: NDArray[np.float32]  # (classes,) as the model gives them: before softmax or sigmoid, never smoothed
     probabilities: NDArray[np.float64]  # (classes,) after softmax or sigmoid and smoothing
     restart: bool = False  # the window restarted with this row
+    model: str | None = None  # whose it is, where several models watch
 
     def to_dict(self, scores: bool = False) -> dict[str, Any]:
         """A JSON line. scores: with the raw scores of all classes."""
         value: dict[str, Any] = {
             "source": self.source,
+            **({} if self.model is None else {"model": self.model}),
             "index": self.index,
             "time": round(self.time, 6),
             "label": self.label,

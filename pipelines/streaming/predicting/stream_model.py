@@ -17,7 +17,7 @@ from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.transformer import ContinualTransformer
-from pipelines.settings import load_settings
+from pipelines.settings import DEFAULT_MODEL, load_settings
 from pipelines.wording import listed
 
 MOST_NAMED = 12  # classes in the one line about a model
@@ -81,7 +81,7 @@ def open_model(
     name: None: the user's default model. weights: "[EXTRACTOR=]FILE" for networks whose weights are not known here.
     activation: None: what the checkpoint says, which is sigmoid after a binary loss for each class.
     """
-    path = find_model(name if name is not None else load_settings().default_model)
+    path = find_model(name if name is not None else load_settings().default_model or DEFAULT_MODEL)
     if activation not in (None, *get_args(ScoreKind)):
         raise UsageError(f"unknown activation '{activation}': choose from {', '.join(get_args(ScoreKind))}")
     checkpoint = load_checkpoint(path)

@@ -24,9 +24,12 @@ NETWORK_OPTIONS = {
 
 
 def open_media(
-    source: StreamSource, audio: bool, video: bool, play: PlayOptions, stop: Event
+    source: StreamSource, audio: bool, video: bool, play: PlayOptions, stop: Event, in_step: bool = True
 ) -> MediaReader | PipedMedia | PcmReader:
-    """Open a source; a track that the features need and the source lacks is an error at once."""
+    """Open a source; a track that the features need and the source lacks is an error at once.
+
+    in_step: where both tracks are wanted, they end together.
+    """
     wanted = "audio" if audio and not video else "video" if video and not audio else "audio and video"
     if source.kind == "pipe":
         if play.pcm is None:
@@ -38,7 +41,7 @@ def open_media(
         check_device(source, audio, video)
         target, format = device_target(source)
         try:
-            return decode(target, audio=audio, video=video, format=format, live=True)
+            return decode(target, audio=audio, video=video, format=format, live=True, in_step=in_step)
         except MissingDependencyError as error:
             raise MissingDependencyError(f"{source.name}: {error}") from error
     options = NETWORK_OPTIONS.get(source.target.partition("://")[0])
@@ -53,6 +56,7 @@ def open_media(
             duration=play.duration,
             options=options,
             live=live,
+            in_step=in_step,
         ),
     )
 

@@ -28,6 +28,7 @@ class StreamSource:
     problem: str | None = None  # why it cannot be played: it fails at once, and the others play
     list_file: str | None = None  # the list that names it
     output: str | None = None  # name of its output without suffix, with the folders below what was named; None: its own
+    model: str | None = None  # who watches it, where several models do
 
     @property
     def device(self) -> bool:
