@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,10 +71,7 @@ def musicnn_front_end() -> MelFrontEnd:
 
     musicnn itself also rounds the mel power to float16, which overflows on loud music. That is left out.
     """
-    import librosa
-
-    filters = librosa.filters.mel(sr=16000, n_fft=512, n_mels=96, dtype=np.float64)
-    return MelFrontEnd(16000, 512, 256, 512, np.ascontiguousarray(filters.T), 2, 10000.0, 1.0, "10")
+    return MelFrontEnd(16000, 512, 256, 512, slaney_filters(16000, 512, 96, 0.0, 8000.0), 2, 10000.0, 1.0, "10")
 
 
 def speech_front_end() -> MelFrontEnd:
@@ -83,10 +79,7 @@ def speech_front_end() -> MelFrontEnd:
 
     Samples count as 16-bit numbers, and the result is log10(x) + 2, with x at least 1e-10.
     """
-    import librosa
-
-    filters = librosa.filters.mel(sr=16000, n_fft=512, n_mels=32, fmin=60.0, fmax=3800.0, dtype=np.float64)
-    columns, unit = np.ascontiguousarray(filters.T), 100.0  # log10(100 x) = log10(x) + 2
+    columns, unit = slaney_filters(16000, 512, 32, 60.0, 3800.0), 100.0  # log10(100 x) = log10(x) + 2
     return MelFrontEnd(16000, 512, 160, 512, columns, 2, unit * 32768.0**2, unit * 1e-10, "10", margin=56)
 
 
@@ -94,17 +87,41 @@ def general_front_end(
     sample_rate: int, bands: int, lowest: float, highest: float, frame_length: int, frame_hop: int
 ) -> MelFrontEnd:
     """Power, librosa's filter bank between two frequencies in hertz, log(x + 1e-6)."""
-    import librosa
-
     # Twice the length that the frame needs: the low bands are narrow, and must not fall between two FFT bins.
     fft_length = 2 * 2 ** (frame_length - 1).bit_length()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about empty bands, which the caller looks for itself
-        filters = librosa.filters.mel(
-            sr=sample_rate, n_fft=fft_length, n_mels=bands, fmin=lowest, fmax=highest, dtype=np.float64
-        )
-    columns = np.ascontiguousarray(filters.T)
+    columns = slaney_filters(sample_rate, fft_length, bands, lowest, highest)
     return MelFrontEnd(sample_rate, frame_length, frame_hop, fft_length, columns, 2, 1.0, 1e-6, "e")
+
+
+def slaney_filters(rate: int, fft_length: int, bands: int, lowest: float, highest: float) -> NDArray[np.float64]:
+    """(fft_length // 2 + 1, bands): librosa's `filters.mel`, triangles of area 1 that are straight in hertz.
+
+    Bands that fall between two FFT bins are empty. librosa itself would bring numba and scipy into every audio command.
+    """
+    low, high = _slaney_mel(np.array([lowest, highest]))
+    edges = _slaney_hertz(np.linspace(low, high, bands + 2))
+    bins = np.fft.rfftfreq(fft_length, 1.0 / rate)
+    distance, width = edges[:, None] - bins, np.diff(edges)[:, None]
+    triangles = np.maximum(0.0, np.minimum(-distance[:-2] / width[:-1], distance[2:] / width[1:]))
+    triangles *= (2.0 / (edges[2:] - edges[:-2]))[:, None]
+    return np.ascontiguousarray(triangles.T)
+
+
+# The mel scale of Slaney's Auditory Toolbox: straight up to 1 kHz, logarithmic above.
+_MEL_HERTZ = 200.0 / 3  # per mel, below
+_BREAK_HERTZ = 1000.0
+_BREAK_MEL = _BREAK_HERTZ / _MEL_HERTZ
+_LOG_STEP = np.log(6.4) / 27.0  # per mel, above
+
+
+def _slaney_mel(hertz: NDArray[np.float64]) -> NDArray[np.float64]:
+    above = _BREAK_MEL + np.log(np.maximum(hertz, _BREAK_HERTZ) / _BREAK_HERTZ) / _LOG_STEP
+    return np.where(hertz >= _BREAK_HERTZ, above, hertz / _MEL_HERTZ)
+
+
+def _slaney_hertz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
+    above = _BREAK_HERTZ * np.exp(_LOG_STEP * (np.maximum(mel, _BREAK_MEL) - _BREAK_MEL))
+    return np.where(mel >= _BREAK_MEL, above, _MEL_HERTZ * mel)
 
 
 def _htk_filters(rate: int, fft_length: int, bands: int, lowest: float, highest: float) -> NDArray[np.float64]:
