@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from pipelines.features.audio.vggish import load_vggish
 from pipelines.features.audio.vggish_network import PcaParameters, Vggish
 
 RATE = 16000
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def noise(seconds: float) -> NDArray[np.float32]:
@@ -186,3 +189,14 @@ def test_options_that_do_not_fit_are_refused() -> None:
         build_audio_extractor("vggish", 0.25, {"output": "penultimate", "postprocess": True}, random_weights=True)
     with pytest.raises(ConfigurationError, match="postprocess is off"):
         build_audio_extractor("vggish", 0.25, {"pca_parameters": "file.pth"}, random_weights=True)
+
+
+def test_vggish_takes_torchvggishs_parameters_without_importing_all_of_it() -> None:
+    script = (
+        "import sys; from pipelines.features.audio.mel import vggish_front_end\n"
+        "made = vggish_front_end()\n"
+        "assert (made.sample_rate, made.frame_length, made.frame_hop, made.bands) == (16000, 400, 160, 64)\n"
+        "assert not {'resampy', 'numba', 'librosa'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

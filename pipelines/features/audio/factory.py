@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import UsageError
+from pipelines.features.audio import librosa_features
 from pipelines.features.audio.logmel import build_logmel
 from pipelines.features.audio.musicnn.extractor import build_musicnn
 from pipelines.features.audio.speech.extractor import build_speech
@@ -23,6 +24,7 @@ BUILDERS: Mapping[str, Callable[..., AudioExtractor]] = {
     "logmel": build_logmel,
     "speech": build_speech,
     "yamnet": build_yamnet,
+    **librosa_features.BUILDERS,
 }
 AUDIO_EXTRACTORS = tuple(BUILDERS)
 # Parameters of the builders that are not options of the extractor.

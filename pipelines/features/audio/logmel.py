@@ -96,7 +96,7 @@ def build_logmel(
     width = n_mels * (frames or len(names))
     spec = ExtractorSpec("logmel", "audio", width, window, options)
     clock = SampleClock(hop, sample_rate, round(window * sample_rate), align)
-    rows_of = of_windows(count, _stacked(frames) if frames else _summed(names))
+    rows_of = of_windows(count, _stacked(frames) if frames else summed(names))
     if level == "relative":
         rows_of = _relative(count, rows_of)
     return WindowedExtractor(spec, clock, front_end, count, rows_of)
@@ -120,7 +120,9 @@ def _relative(count: int, rows_of: RowsOf) -> RowsOf:
     return rows_of_span
 
 
-def _summed(names: list[str]) -> Callable[[NDArray[np.float32]], Rows]:
+def summed(names: list[str]) -> Callable[[NDArray[np.float32]], Rows]:
+    """A function from windows of frames to their statistics by name."""
+
     def rows_of(windows: NDArray[np.float32]) -> Rows:
         """(rows, frames, bands) to (rows, statistics × bands)."""
         return np.concatenate([STATISTICS[name](windows.astype(np.float64)) for name in names], 1).astype(np.float32)

@@ -52,16 +52,22 @@ def periodic_hann(length: int) -> NDArray[np.float64]:
 
 
 def vggish_front_end() -> MelFrontEnd:
-    """16 kHz, 25 ms frames every 10 ms, magnitudes, 64 HTK bands from 125 to 7500 Hz, log(x + 0.01)."""
+    """torchvggish's: 16 kHz, 25 ms frames every 10 ms, magnitudes, 64 HTK bands from 125 to 7500 Hz, log(x + 0.01)."""
+    from pipelines.features.audio.torchvggish_parts import parameters
+
+    theirs = parameters()
+    rate = theirs.SAMPLE_RATE
+    frame_length = round(theirs.STFT_WINDOW_LENGTH_SECONDS * rate)
+    fft_length = 2 ** (frame_length - 1).bit_length()
     return MelFrontEnd(
-        sample_rate=16000,
-        frame_length=400,
-        frame_hop=160,
-        fft_length=512,
-        filters=_htk_filters(16000, 512, 64, 125.0, 7500.0),
+        sample_rate=rate,
+        frame_length=frame_length,
+        frame_hop=round(theirs.STFT_HOP_LENGTH_SECONDS * rate),
+        fft_length=fft_length,
+        filters=_htk_filters(rate, fft_length, theirs.NUM_MEL_BINS, theirs.MEL_MIN_HZ, theirs.MEL_MAX_HZ),
         exponent=1,
         scale=1.0,
-        offset=0.01,
+        offset=theirs.LOG_OFFSET,
         base="e",
     )
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from pipelines.errors import CheckpointError
+from pipelines.features.audio.torchvggish_parts import parameters, post_processor
 
 FRAMES = 96  # frames in one example, 10 ms apart
 BANDS = 64
 PENULTIMATE = 4096
 EMBEDDING = 128
 BLOCKS = ((64,), (128,), (256, 256), (512, 512))  # widths of the convolutions before each 2 × 2 pooling
-QUANTISED_RANGE = 2.0  # the PCA output is clipped to ± this and mapped to 0 … 255
 
 
 class Vggish(nn.Module):
@@ -71,8 +70,10 @@ class PcaParameters:
     @classmethod
     def from_state(cls, state: Mapping[str, Tensor], where: str) -> PcaParameters:
         """Names and shapes as in torchvggish's and in Google's files."""
+        theirs = parameters()
         try:
-            vectors, means = state["pca_eigen_vectors"].float(), state["pca_means"].float().flatten()
+            vectors = state[theirs.PCA_EIGEN_VECTORS_NAME].float()
+            means = state[theirs.PCA_MEANS_NAME].float().flatten()
         except KeyError as error:
             raise CheckpointError(f"{where} has no {error}: it is not a file of VGGish PCA parameters") from error
         if vectors.shape != (EMBEDDING, EMBEDDING) or means.shape != (EMBEDDING,):
@@ -80,7 +81,6 @@ class PcaParameters:
         return cls(vectors, means)
 
     def __call__(self, embedding: Tensor) -> Tensor:
-        """(rows, 128) to (rows, 128) whole numbers from 0 to 255."""
-        whitened = (embedding - self.means) @ self.eigen_vectors.T
-        clipped = whitened.clamp(-QUANTISED_RANGE, QUANTISED_RANGE)
-        return torch.round((clipped + QUANTISED_RANGE) * (255.0 / (2 * QUANTISED_RANGE)))
+        """(rows, 128) to (rows, 128) whole numbers from 0 to 255, by torchvggish."""
+        numbers: Tensor = post_processor(self.eigen_vectors, self.means).postprocess(embedding)
+        return numbers.reshape(len(embedding), EMBEDDING)  # torchvggish squeezes a single row

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, UsageError
-from pipelines.features.audio.mel import Frames, MelFrontEnd, Samples
+from pipelines.features.audio.mel import Frames, Samples
 from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import ExtractorSpec
@@ -26,10 +26,27 @@ StreamMemory = dict[Any, Any]
 RowsOf = Callable[[Frames, list[int], StreamMemory], Rows]
 
 
-class FrameWindows:
-    """Log-mel frames of a stream, kept only as long as a window may still need them."""
+class FrontEnd(Protocol):
+    """Samples to frames on a fixed grid; a frame depends on its own samples alone."""
 
-    def __init__(self, front_end: MelFrontEnd, first: int) -> None:
+    @property
+    def sample_rate(self) -> int: ...
+
+    @property
+    def frame_hop(self) -> int:
+        """Samples from one frame to the next."""
+
+    @property
+    def bands(self) -> int: ...
+
+    def frames(self, samples: Samples) -> Frames:
+        """(samples,) to (frames, bands): every frame that fits into `samples`, the first one at its start."""
+
+
+class FrameWindows:
+    """Frames of a stream, kept only as long as a window may still need them."""
+
+    def __init__(self, front_end: FrontEnd, first: int) -> None:
         """`first` is the first frame ever needed; before frame 0 lies silence."""
         self._front_end = front_end
         self._first = first  # index of self._frames[0]
@@ -71,7 +88,7 @@ def of_windows(count: int, rows_of: Callable[[NDArray[np.float32]], Rows]) -> Ro
 
 
 class WindowedExtractor:
-    """An `AudioExtractor` whose rows are functions of a window of log-mel frames.
+    """An `AudioExtractor` whose rows are functions of a window of frames.
 
     `grid` is in frames: windows begin at multiples of it, at or before the place that the clock says.
     """
@@ -80,7 +97,7 @@ class WindowedExtractor:
         self,
         spec: ExtractorSpec,
         clock: SampleClock,
-        front_end: MelFrontEnd,
+        front_end: FrontEnd,
         frames_per_row: int,
         rows_of: RowsOf,
         grid: int = 1,

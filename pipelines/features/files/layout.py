@@ -93,7 +93,7 @@ def _network(part: ExtractorSpec) -> str:
     """The network's name as it can stand in a file name."""
     if is_network_file(part.name):
         return network_path(part.name).stem
-    return part.name.removesuffix("-flow")
+    return part.name.removesuffix("-flow").replace(":", "_")
 
 
 def _lstr_folder(part: ExtractorSpec, tag_of: TagOf) -> str:
