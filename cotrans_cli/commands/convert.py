@@ -34,6 +34,7 @@ Examples:
 
   cotrans convert oadtr.pth --mode deep         one row in every block; needs fine-tuning
 """
+LEFT_OUT = 5  # the exit code when parts of the source that change its numbers were not converted
 RESULT, WHERE = "What to make of it", "Files and output"
 
 
@@ -101,9 +102,26 @@ def convert(
     prefix: Prefix = None,
     input_layer: InputLayer = None,
     classifier: Classifier = None,
-    labels: Annotated[
-        Path | None, typer.Option(rich_help_panel=UNSAID, help="Class names: a text file, one a line, or a JSON list.")
+    positions_key: Annotated[
+        str | None,
+        option("--positions-key", panel=UNSAID, help="Key of the table of positions, if it is not clear: pos_embed."),
     ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            rich_help_panel=UNSAID,
+            metavar="FILE|NAMES",
+            help="Class names: a text file with one a line, a JSON list, or cat,dog,rain.",
+        ),
+    ] = None,
+    allow_dropped: Annotated[
+        bool,
+        typer.Option(
+            "--allow-dropped",
+            rich_help_panel=RESULT,
+            help="Exit with 0 although positions or norms lie outside of what is converted.",
+        ),
+    ] = False,
     verify: Annotated[
         Path | None,
         typer.Option(rich_help_panel=WHERE, metavar="FILE.npy", help="Prove it on your own features too."),
@@ -115,7 +133,7 @@ def convert(
         bool, typer.Option("--force", rich_help_panel=WHERE, help="Overwrite the output if it exists.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", rich_help_panel=WHERE, help="Print the report as JSON.")] = False,
-) -> None:
+) -> int:
     """Make a streaming model out of a regular checkpoint, and prove that it gives the same outputs.
 
     The file is recognised by its keys; nothing in it is run. The proof compares the source model, on the window of
@@ -128,11 +146,11 @@ def convert(
     from pipelines.checkpoints.conversion import ConversionOptions
     from pipelines.checkpoints.conversion import convert as run_conversion
     from pipelines.checkpoints.imported import Hints
-    from pipelines.checkpoints.labels import read_labels
+    from pipelines.checkpoints.labels import parse_labels
     from pipelines.files import refuse_overwriting
 
     if out is not None and labels is not None:
-        refuse_overwriting([("--out", out)], [labels])
+        refuse_overwriting([("--out", out)], [Path(labels)])
     hints = Hints(
         window=window,
         heads=heads,
@@ -146,12 +164,13 @@ def convert(
         prefix=prefix,
         input_layer=input_layer,
         classifier=classifier,
+        positions_key=positions_key,
     )
     options = ConversionOptions(
         mode=mode.value,
         hints=hints,
         drop_decoder=drop_decoder,
-        class_names=None if labels is None else read_labels(labels),
+        class_names=None if labels is None else parse_labels(labels),
         output=out,
         force=force,
         verify=verify,
@@ -162,6 +181,13 @@ def convert(
         print_json(conversion.to_dict())
     else:
         _show(conversion)
+    if not conversion.left_out:
+        return 0
+    note(
+        f"warning: the numbers differ from your model's: {', '.join(conversion.left_out)} left out, which the proof "
+        "does not cover (--allow-dropped if that is meant)"
+    )
+    return 0 if allow_dropped else LEFT_OUT
 
 
 def _show(conversion: Conversion) -> None:

@@ -64,6 +64,7 @@ class Conversion:
     proof: Proof
     verified: Proof | None  # on the user's own features
     source_difference: Distance | None  # not exact: how far the scores are from the source's before fine-tuning
+    left_out: tuple[str, ...] = ()  # parts of the source that change its numbers, which the proof does not cover
     own_source: bool = False  # the source is a checkpoint of ours: it ran step by step before
     already_continual: bool = False  # and nothing was to be changed: the output is a copy
 
@@ -84,6 +85,7 @@ class Conversion:
             "class_names": list(self.class_names),
             "mapped": dict(self.mapped),
             "dropped": dict(self.dropped),
+            "left_out": list(self.left_out),
             "beside": list(self.beside),
             "notes": list(self.notes),
             "already_continual": self.already_continual,
@@ -140,6 +142,7 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
         proof=proof,
         verified=verified,
         source_difference=difference,
+        left_out=imported.left_out,
         own_source=opened.own is not None,
         already_continual=copied,
     )

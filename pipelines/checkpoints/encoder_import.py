@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pipelines.checkpoints.checkpoint import empty_model
-from pipelines.checkpoints.encoder_layouts import FoundEncoder, find_encoder
+from pipelines.checkpoints.checkpoint import empty_model, shape_text
+from pipelines.checkpoints.encoder_layouts import FoundEncoder, find_encoder, joined_projections
 from pipelines.checkpoints.encoder_reference import EncoderReference, Layer, torch_encoder
-from pipelines.checkpoints.imported import Hints, Imported, agreed, position_entries
+from pipelines.checkpoints.imported import Hints, Imported, agreed, ask_together, position_entries
 from pipelines.checkpoints.key_table import Mapped, rename
 from pipelines.checkpoints.source_file import SourceFile
-from pipelines.checkpoints.surroundings import Surroundings, find_surroundings
+from pipelines.checkpoints.surroundings import Surroundings, find_surroundings, is_positional, static_table
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.model.config import Encoding, ModelConfig
 from pipelines.model.positional import cyclic_table
@@ -33,13 +33,14 @@ def recognise(keys: Collection[str], prefix: str | None = None) -> bool:
 
 def read(source: SourceFile, hints: Hints) -> Imported:
     """An encoder, and what stands around it, as one of our models."""
+    source = replace(source, weights=joined_projections(source.weights))
     weights = source.weights
     if hints.prefix and not hints.prefix.endswith("."):
         hints = replace(hints, prefix=f"{hints.prefix}.")
     found = find_encoder(weights, hints.prefix)
     if found is None:
         raise CheckpointError(f"{source.path} has no encoder")
-    used = ["window", "heads", "activation", "prefix", "input_layer", "classifier"]
+    used = ["window", "heads", "activation", "prefix", "input_layer", "classifier", "positions_key"]
     if found.layout.library.startswith("torch"):
         used.append("norm")
     elif found.layout.library == "CoOadTR" and "num_embeddings" not in source.arguments:
@@ -51,6 +52,7 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     )
     if "norm.weight" in found.keys and around.norm is not None:
         raise CheckpointError(f"{source.path}: the encoder ends in a norm and {around.norm} is another: not known")
+    _ask(source.arguments, hints, width)
     window = _window(source.arguments, hints)
     table, encoding = _positions(weights, around, found, window, width, source.arguments, hints)
     notes = _notes(found, around, hints)
@@ -67,11 +69,11 @@ def read(source: SourceFile, hints: Hints) -> Imported:
         window=window,
         classes=width if head is None else head.shape[0],
         activation=hints.activation or found.layout.activation,
-        norm=hints.norm or "post",
+        norm=hints.norm or found.layout.norm,
         in_projection_bias=_any(found, "self_attn.in_proj_bias"),
         out_projection_bias=_any(found, "self_attn.out_proj.bias"),
         final_norm=around.norm is not None or "norm.weight" in found.keys,
-        positional="none" if table is None else "recycling",
+        positional="none" if table is None else "static" if around.static else "recycling",
         encoding=encoding,
         positions=None if table is None else table.shape[0],
     )
@@ -92,8 +94,25 @@ def read(source: SourceFile, hints: Hints) -> Imported:
             table,
             _layer(weights, around.norm),
             _layer(weights, around.classifier),
+            around.static,
         ),
+        left_out=tuple(key for key in renamed.dropped if _changes_numbers(key, weights[key], width)),
     )
+
+
+def _changes_numbers(key: str, value: Tensor, width: int) -> bool:
+    """Whether what lies outside is a table of positions or a norm of the encoder's width: a part of its numbers."""
+    norm = value.dim() == 1 and value.shape[0] == width and "norm" in key.lower() and key.endswith("weight")
+    return norm or (is_positional(key) and static_table(value, width) is not None)
+
+
+def _ask(arguments: Mapping[str, Any], hints: Hints, width: int) -> None:
+    missing = {}
+    if hints.window is None and "enc_layers" not in arguments:
+        missing["--window"] = "the tokens that it was trained on"
+    if hints.heads is None and "num_heads" not in arguments:
+        missing["--heads"] = f"it divides {width}"
+    ask_together(missing)
 
 
 def _sizes(weights: Mapping[str, Tensor], found: FoundEncoder, source: SourceFile) -> tuple[int, int]:
@@ -128,7 +147,18 @@ def _positions(
     arguments: Mapping[str, Any],
     hints: Hints,
 ) -> tuple[Tensor | None, Encoding]:
-    """The recycling table (T, d) and whether it is learned or the cyclic one."""
+    """The table of positions (T, d) and whether it is learned or the cyclic one."""
+    if around.positions is not None and around.static:
+        table = static_table(weights[around.positions], width)
+        if table is None:
+            raise CheckpointError(
+                f"{around.positions} is {shape_text(weights[around.positions].shape)}, not rows of {width}"
+            )
+        if table.shape[0] < window:
+            raise UsageError(
+                f"--window {window}: {around.positions} has {table.shape[0]} positions only; say a shorter window"
+            )
+        return table[:window].clone(), "learned"
     if around.positions is not None:
         table = weights[around.positions]
         fixed = around.positions.endswith("pattern")
@@ -151,6 +181,8 @@ def _notes(found: FoundEncoder, around: Surroundings, hints: Hints) -> list[str]
         notes.append(f"activation {found.layout.activation}: the library's default (--activation if it is another)")
     if hints.norm is None and found.layout.library.startswith("torch"):
         notes.append("post-norm: PyTorch's default (--norm pre if it was made with norm_first=True)")
+    if around.static:
+        notes.append(f"{around.positions}: places in the window, added to the projected tokens in front of block 1")
     if around.input_layer is None:
         notes.append("no input projection: tokens go in as they are")
     if around.classifier is None:

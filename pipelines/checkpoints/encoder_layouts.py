@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from pipelines.errors import UsageError
-from pipelines.model.config import Activation
+import torch
+from torch import Tensor
+
+from pipelines.errors import CheckpointError, UsageError
+from pipelines.model.config import Activation, Norm
 
 _ATTENTION = r"(?P<name>in_proj_weight|in_proj_bias|out_proj\.weight|out_proj\.bias)"
 _KIND = r"(?P<kind>weight|bias)"
@@ -25,6 +28,7 @@ class Layout:
     anchor: str  # matches one key of every such encoder, and its prefix
     rules: tuple[tuple[str, str], ...]
     activation: Activation = "relu"  # what the library takes unless told otherwise
+    norm: Norm = "post"
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,30 @@ def _in_layers(rules: tuple[tuple[str, str], ...], wrapper: str = "") -> tuple[t
 
 def _alone(rules: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     return tuple((pattern, "layers.0." + name) for pattern, name in rules)
+
+
+# Hugging Face's names of the layers of BERT and ViT; queries, keys and values are joined first (`joined_projections`).
+_BERT_LAYER = (
+    (r"attention\.self\.in_proj_" + _KIND, "self_attn.in_proj_{kind}"),
+    (r"attention\.output\.dense\." + _KIND, "self_attn.out_proj.{kind}"),
+    (r"attention\.output\.LayerNorm\." + _KIND, "norm1.{kind}"),
+    (r"intermediate\.dense\." + _KIND, "linear1.{kind}"),
+    (r"output\.dense\." + _KIND, "linear2.{kind}"),
+    (r"output\.LayerNorm\." + _KIND, "norm2.{kind}"),
+)
+_VIT_LAYER = (
+    (r"attention\.attention\.in_proj_" + _KIND, "self_attn.in_proj_{kind}"),
+    (r"attention\.output\.dense\." + _KIND, "self_attn.out_proj.{kind}"),
+    (r"layernorm_before\." + _KIND, "norm1.{kind}"),
+    (r"layernorm_after\." + _KIND, "norm2.{kind}"),
+    (r"intermediate\.dense\." + _KIND, "linear1.{kind}"),
+    (r"output\.dense\." + _KIND, "linear2.{kind}"),
+)
+_SEPARATE = re.compile(r"(?P<module>.*\.(?:self|attention))\.(?P<part>query|key|value)\.(?P<kind>weight|bias)")
+
+
+def _in_layer_list(rules: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((r"layer\.(?P<layer>\d+)\." + pattern, "layers.{layer}." + name) for pattern, name in rules)
 
 
 # The order of looking: a more special layout comes before those that its keys would fit too.
@@ -103,11 +131,40 @@ LAYOUTS = (
         activation="gelu",
     ),
     Layout(
+        "torch-style BERT encoder",
+        _PREFIX + r"layer\.\d+\.attention\.self\.in_proj_weight",
+        _in_layer_list(_BERT_LAYER),
+        activation="gelu",
+    ),
+    Layout(
+        "torch-style ViT encoder",
+        _PREFIX + r"layer\.\d+\.attention\.attention\.in_proj_weight",
+        _in_layer_list(_VIT_LAYER),
+        activation="gelu",
+        norm="pre",
+    ),
+    Layout(
         "torch.nn.TransformerEncoderLayer",
         _PREFIX + r"self_attn\.in_proj_weight",
         _alone(_TORCH_LAYER),
     ),
 )
+
+
+def joined_projections(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights with queries, keys and values of BERT-style layers as one projection, in the place of the query."""
+    joined: dict[str, Tensor] = {}
+    for key, value in weights.items():
+        match = _SEPARATE.fullmatch(key)
+        names = [f"{match['module']}.{part}.{match['kind']}" for part in ("query", "key", "value")] if match else []
+        if match is None or any(name not in weights for name in names):
+            joined[key] = value
+        elif match["part"] == "query":
+            parts = [weights[name] for name in names]
+            if len({part.shape for part in parts}) > 1:
+                raise CheckpointError(f"{key}: query, key and value have different shapes, which is not supported")
+            joined[f"{match['module']}.in_proj_{match['kind']}"] = torch.cat(parts)
+    return joined
 
 
 def find_encoder(keys: Collection[str], prefix: str | None) -> FoundEncoder | None:

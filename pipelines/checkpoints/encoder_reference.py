@@ -22,16 +22,19 @@ class EncoderReference:
 
     encoder: nn.TransformerEncoder
     input_layer: Layer | None
-    table: Tensor | None  # (T, d) recycling positions
+    table: Tensor | None  # (T, d) positions
     norm: Layer | None
     classifier: Layer | None
+    static: bool = False  # positions are places in the window; otherwise they recycle
 
     def changed(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> Reference:
         raise UsageError("this model has neither static positions to recycle nor a decoder to drop")
 
     def __call__(self, windows: Tensor, start: int) -> Outputs:
         rows = windows if self.input_layer is None else F.linear(windows, *self.input_layer)
-        if self.table is not None:
+        if self.static and self.table is not None:
+            rows = rows + self.table[: rows.shape[1]]
+        elif self.table is not None:
             first = start + torch.arange(rows.shape[0]).unsqueeze(1)
             rows = rows + self.table[(first + torch.arange(rows.shape[1])) % self.table.shape[0]]
         newest = self.encoder(rows)[:, -1]

@@ -50,6 +50,7 @@ class Hints:
     prefix: str | None = None  # of the encoder's keys
     input_layer: str | None = None  # module that projects the input
     classifier: str | None = None  # module that makes the scores
+    positions_key: str | None = None  # the table of static positions
 
     def refuse_others(self, used: Collection[str], kind: str) -> None:
         """Refuse what the user says and this kind of file has no use for: nothing is accepted and ignored."""
@@ -72,6 +73,15 @@ class Imported:
     notes: tuple[str, ...]  # what was assumed
     class_names: tuple[str, ...] | None
     reference: Reference
+    # Parts of the source that change its numbers and lie outside of what was converted; the proof does not cover them.
+    left_out: tuple[str, ...] = ()
+
+
+def ask_together(missing: Mapping[str, str]) -> None:
+    """Ask at once for all that a file does not say. missing: the flag to what it is."""
+    if len(missing) > 1:
+        flags = " and ".join(f"{flag} ({what})" for flag, what in missing.items())
+        raise UsageError(f"the file does not say them: add {flags}")
 
 
 def agreed(what: str, flag: str, hint: int | None, stated: object, advice: str) -> int:

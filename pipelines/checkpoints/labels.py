@@ -1,11 +1,21 @@
-"""Class names from a file: one on each line, or a JSON list."""
+"""Class names as a user gives them: a file with one on each line or a JSON list, or the names themselves."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, UsageError
+
+
+def parse_labels(text: str) -> tuple[str, ...]:
+    """Names from a file, or "cat,dog,rain"."""
+    if Path(text).exists() or "," not in text:
+        return read_labels(Path(text))
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise UsageError(f"--labels {text}: a name between the commas is empty")
+    return names
 
 
 def read_labels(path: Path) -> tuple[str, ...]:

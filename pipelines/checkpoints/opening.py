@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipelines.checkpoints import encoder_import, oadtr, own_import
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names, load_checkpoint
-from pipelines.checkpoints.encoder_layouts import find_encoder
+from pipelines.checkpoints.encoder_layouts import find_encoder, joined_projections
 from pipelines.checkpoints.imported import Hints, Imported
 from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source, require_finite
 from pipelines.errors import CheckpointError
@@ -48,7 +48,7 @@ def recognised_as(source: SourceFile) -> str | None:
     """Which importer a file is for, or None."""
     if oadtr.recognise(source.weights):
         return "OadTR"
-    found = find_encoder(source.weights, None)
+    found = find_encoder(joined_projections(source.weights), None)
     return None if found is None else found.layout.library
 
 
@@ -58,7 +58,7 @@ def import_source(source: SourceFile, hints: Hints | None = None) -> Imported:
     require_finite(source.weights, source.path)
     if hints.prefix is None and oadtr.recognise(source.weights):
         return oadtr.read(source, hints)
-    if encoder_import.recognise(source.weights, hints.prefix):
+    if encoder_import.recognise(joined_projections(source.weights), hints.prefix):
         return encoder_import.read(source, hints)
     raise CheckpointError(
         f"{source.path} is no model that we know (OadTR, CoOadTR, torch.nn.TransformerEncoder, "

@@ -15,15 +15,22 @@ from torch import Tensor
 from pipelines.checkpoints.imported import Hints
 from pipelines.errors import UsageError
 
+# `pos`, `pos_embed`, `position_embeddings.weight`, `positional_encoding` and the like; the tutorial's buffer is
+# `pos_encoder.pe`.
+_POSITIONAL = re.compile(
+    r"(?:.*\.)?(?:pos(?:ition(?:al)?)?_?(?:emb(?:ed(?:ding)?)?|enc(?:od(?:ing|er))?)?s?(?:\.(?:weight|pe|table))?|pe)"
+)
+
 
 @dataclass(frozen=True)
 class Surroundings:
     """Names of modules (without .weight) and of keys; None: not there."""
 
     input_layer: str | None
-    positions: str | None  # key of a table (T, d)
+    positions: str | None  # key of a table: recycling (T, d), or static (T, d), (1, T, d) or (T, 1, d)
     norm: str | None
     classifier: str | None
+    static: bool = False  # positions are places in the window, as ordinary models have them
 
     def keys(self, weights: Mapping[str, Tensor]) -> set[str]:
         """The keys in the file that belong to these."""
@@ -40,7 +47,7 @@ def find_surroundings(
     order = list(weights) if ordered else sorted(weights, key=_natural)
     place = {key: index for index, key in enumerate(order)}
     first = min(place[key] for key in encoder)
-    inputs, heads, norms, tables = [], [], [], []
+    inputs, heads, norms, tables, places = [], [], [], [], []
     for key in order:
         module, _, leaf = key.rpartition(".")
         value = weights[key]
@@ -48,7 +55,9 @@ def find_surroundings(
             continue
         # Names that begin with a number come from a Sequential, whose numbers are the order.
         before = place[key] < first if ordered or key[:1].isdigit() else None
-        if value.dim() == 2 and value.shape[1] == width and _is_table(module, leaf):
+        if key == hints.positions_key or (hints.positions_key is None and _is_static(key, value, width)):
+            places.append(key)
+        elif value.dim() == 2 and value.shape[1] == width and _is_recycling(module, leaf):
             tables.append(key)
         elif value.dim() == 1 and leaf == "weight" and value.shape[0] == width and before is False:
             norms.append(module)
@@ -57,15 +66,41 @@ def find_surroundings(
                 inputs.append(module)
             elif value.shape[1] == width and (value.shape[0] != width or before is False):
                 heads.append(module)
+    if hints.positions_key is not None and hints.positions_key not in places:
+        raise UsageError(
+            f"--positions-key {hints.positions_key}: the file has no such key; `cotrans info FILE` lists the keys"
+        )
+    if len(places) > 1:
+        raise UsageError(
+            f"several tables could be the positions: choose one with --positions-key ({', '.join(places)})"
+        )
+    recycling = tables[0] if len(tables) == 1 else None
     return Surroundings(
         _one(inputs, hints.input_layer, "--input-layer", weights),
-        tables[0] if len(tables) == 1 else None,
+        places[0] if places else recycling,
         norms[0] if len(norms) == 1 else None,
         _one(heads, hints.classifier, "--classifier", weights),
+        static=bool(places),
     )
 
 
-def _is_table(module: str, leaf: str) -> bool:
+def static_table(value: Tensor, width: int) -> Tensor | None:
+    """A table of places (T, d) out of (T, d), (1, T, d) or (T, 1, d), batch or sequence first; None: it is none."""
+    if value.dim() == 3 and 1 in value.shape[:2]:
+        value = value.flatten(0, 1)
+    return value if value.dim() == 2 and value.shape[1] == width and value.is_floating_point() else None
+
+
+def is_positional(key: str) -> bool:
+    """Whether a key is called as tables of positions are: `pos`, `pos_embed`, `position_embeddings.weight`, `….pe`."""
+    return _POSITIONAL.fullmatch(key) is not None
+
+
+def _is_static(key: str, value: Tensor, width: int) -> bool:
+    return is_positional(key) and static_table(value, width) is not None
+
+
+def _is_recycling(module: str, leaf: str) -> bool:
     """The continual library's recycling encoding: `….pe.weight` when learned, `….pe.pattern` when fixed."""
     return module.rpartition(".")[2] == "pe" and leaf in ("weight", "pattern")
 

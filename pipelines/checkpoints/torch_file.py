@@ -11,6 +11,7 @@ import argparse
 import io
 import math
 import pickle
+import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -33,10 +34,16 @@ _ITEM_SIZES = {
 }  # fmt: skip
 _DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 READS = "only tensors, plain values and argparse.Namespace are read, and nothing in the file was run"
+WHOLE_MODEL = "model = torch.load(FILE, weights_only=False); torch.save(model.state_dict(), 'weights.pth')"
+TORCHSCRIPT = "model = torch.jit.load(FILE); torch.save(model.state_dict(), 'weights.pth')"
 
 
 class _RefusedError(Exception):
-    """What the file asks for and does not get."""
+    """What the file asks for and does not get. advice: Python that makes a file which we read, for its owner."""
+
+    def __init__(self, what: str, advice: str = "") -> None:
+        super().__init__(what)
+        self.advice = advice
 
 
 class _DamagedError(Exception):
@@ -73,7 +80,9 @@ def read_torch_file(path: Path) -> Any:
             else:
                 _inspect_legacy(file, size)
         except _RefusedError as refusal:
-            raise CheckpointError(f"{path}: refused: the file asks for '{one_line(str(refusal))}'; {READS}") from None
+            said = f"{path}: refused: the file asks for '{one_line(str(refusal))}'; {READS}"
+            advice = f"; if it is yours, save the weights alone: {refusal.advice}" if refusal.advice else ""
+            raise CheckpointError(said + advice) from None
         except _DamagedError as damage:
             raise CheckpointError(f"{path} is damaged: {one_line(str(damage))}") from None
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as damage:  # unknown methods, passwords
@@ -126,7 +135,7 @@ def _inspect_archive(file: BinaryIO, size: int) -> None:
         if len(set(names)) < len(names):
             raise _DamagedError("two members of the archive have the same name")
         if any(name.endswith("constants.pkl") for name in names):
-            raise _RefusedError("TorchScript code")
+            raise _RefusedError("TorchScript code", TORCHSCRIPT)
         # torch.save does not compress; a compressed member could unpack to any size.
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise _DamagedError("a member of the archive is compressed, which torch.save never does")
@@ -186,7 +195,9 @@ class _Inspector(pickle.Unpickler):
             return self._tensor
         known = self._stand_ins.get((module, name))
         if known is None:
-            raise _RefusedError(f"{module}.{name}")
+            # A whole model names its classes; a name out of Python's own library is no model.
+            whole = module.split(".")[0] not in sys.stdlib_module_names
+            raise _RefusedError(f"{module}.{name}", WHOLE_MODEL if whole else "")
         return known
 
     def persistent_load(self, identifier: Any) -> Any:

@@ -222,8 +222,10 @@ def test_damaged_weights(tmp_path: Path, change: dict[str, Tensor | None], messa
 
 def test_what_is_not_said_and_what_does_not_fit(tmp_path: Path) -> None:
     torch.save(encoder(1).state_dict(), tmp_path / "e.pth")
-    with pytest.raises(UsageError, match="does not say its window: add --window"):
+    with pytest.raises(UsageError, match=r"add --window \(.*\) and --heads \(it divides 16\)"):
         open_source(tmp_path / "e.pth")
+    with pytest.raises(UsageError, match="does not say its window: add --window"):
+        open_source(tmp_path / "e.pth", Hints(heads=4))
     with pytest.raises(UsageError, match="does not say its number of heads: add --heads"):
         open_source(tmp_path / "e.pth", Hints(window=6))
     with pytest.raises(ConfigurationError, match="width 16 is not divisible by heads 3"):
@@ -238,3 +240,125 @@ def test_unknown_model(tmp_path: Path) -> None:
     torch.save(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)).state_dict(), tmp_path / "m.pth")
     with pytest.raises(CheckpointError, match=r"no model that we know .* its keys: 0\.weight, 0\.bias"):
         open_source(tmp_path / "m.pth")
+
+
+class Placed(nn.Module):
+    """A model with static positions, as people write them."""
+
+    def __init__(self, kind: str, entries: int = WINDOW) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.embed = nn.Linear(10, WIDTH)
+        table = torch.randn(entries, WIDTH)
+        if kind == "pos":
+            self.pos = nn.Parameter(table)
+        elif kind == "pos_embed":
+            self.pos_embed = nn.Parameter(table.unsqueeze(0))
+        elif kind == "position_embeddings":
+            self.position_embeddings = nn.Embedding(entries, WIDTH)
+        elif kind == "place":
+            self.place = nn.Parameter(table)
+        else:
+            self.pos_encoder = nn.Module()
+            angle = torch.arange(50.0).unsqueeze(1) / 10 ** (torch.arange(0, WIDTH, 2) / WIDTH)
+            waves = torch.stack((angle.sin(), angle.cos()), -1).flatten(1)
+            shaped = waves.unsqueeze(1) if kind == "sequence first" else waves.unsqueeze(0)
+            self.pos_encoder.register_buffer("pe", shaped)
+        self.kind = kind
+        self.encoder = encoder(2)
+        self.head = nn.Linear(WIDTH, 5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        length = tokens.shape[1]
+        if self.kind in ("pos", "place"):
+            places = self.pos if self.kind == "pos" else self.place
+        elif self.kind == "pos_embed":
+            places = self.pos_embed[0]
+        elif self.kind == "position_embeddings":
+            places = self.position_embeddings.weight
+        else:
+            places = self.pos_encoder.pe.flatten(0, 1)
+        return self.head(self.encoder(self.embed(tokens) + places[:length])[:, -1])
+
+
+@pytest.mark.parametrize("kind", ["pos", "pos_embed", "position_embeddings", "batch first", "sequence first"])
+def test_static_positions_are_found_and_exact(tmp_path: Path, kind: str) -> None:
+    """Must show: outputs equal the user's own module on its own windows."""
+    made = Placed(kind).eval()
+    torch.save(made.state_dict(), tmp_path / "p.pth")
+    imported = open_source(tmp_path / "p.pth", KNOWN).imported
+    assert imported.config.positional == "static" and not imported.left_out
+    proves(imported)
+    equals(tmp_path / "p.pth", KNOWN, made, inputs=10)
+
+
+def test_positions_with_a_name_of_their_own_are_named(tmp_path: Path) -> None:
+    made = Placed("place", entries=WINDOW + 3).eval()
+    torch.save(made.state_dict(), tmp_path / "p.pth")
+    named = Hints(heads=HEADS, window=WINDOW, positions_key="place")
+    equals(tmp_path / "p.pth", named, made, inputs=10)
+    with pytest.raises(UsageError, match="--positions-key nowhere: the file has no such key"):
+        open_source(tmp_path / "p.pth", Hints(heads=HEADS, window=WINDOW, positions_key="nowhere"))
+    with pytest.raises(UsageError, match="has 9 positions only"):
+        open_source(tmp_path / "p.pth", Hints(heads=HEADS, window=30, positions_key="place"))
+
+
+def test_positions_outside_the_prefix_are_left_out_and_said(tmp_path: Path) -> None:
+    made = Placed("pos_embed").eval()
+    torch.save(made.state_dict(), tmp_path / "p.pth")
+    imported = open_source(tmp_path / "p.pth", Hints(heads=HEADS, window=WINDOW, prefix="encoder.")).imported
+    assert imported.left_out == ("pos_embed",)
+
+
+class SeparateAttention(nn.Module):
+    """One layer of BERT (post-norm) or ViT (pre-norm) under Hugging Face's names."""
+
+    def __init__(self, vit: bool, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        inner = nn.ModuleDict({name: nn.Linear(WIDTH, WIDTH) for name in ("query", "key", "value")})
+        output = nn.ModuleDict({"dense": nn.Linear(WIDTH, WIDTH)})
+        if not vit:
+            output["LayerNorm"] = nn.LayerNorm(WIDTH)
+        self.attention = nn.ModuleDict({"attention" if vit else "self": inner, "output": output})
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(WIDTH, 24)})
+        self.output = nn.ModuleDict({"dense": nn.Linear(24, WIDTH)})
+        if vit:
+            self.layernorm_before, self.layernorm_after = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        else:
+            self.output["LayerNorm"] = nn.LayerNorm(WIDTH)
+        self.vit = vit
+
+    def attend(self, tokens: Tensor) -> Tensor:
+        inner = self.attention["attention" if self.vit else "self"]
+        split = (inner[name](tokens).unflatten(-1, (HEADS, -1)).transpose(1, 2) for name in ("query", "key", "value"))
+        mixed = nn.functional.scaled_dot_product_attention(*split)
+        return self.attention["output"]["dense"](mixed.transpose(1, 2).flatten(2))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        gelu = nn.functional.gelu
+        if self.vit:
+            tokens = tokens + self.attend(self.layernorm_before(tokens))
+            inner = self.intermediate["dense"](self.layernorm_after(tokens))
+            return tokens + self.output["dense"](gelu(inner))
+        tokens = self.attention["output"]["LayerNorm"](tokens + self.attend(tokens))
+        return self.output["LayerNorm"](tokens + self.output["dense"](gelu(self.intermediate["dense"](tokens))))
+
+
+@pytest.mark.parametrize("vit", [False, True])
+def test_hugging_face_layers(tmp_path: Path, vit: bool) -> None:
+    layers = nn.Sequential(*(SeparateAttention(vit, seed) for seed in range(2))).eval()
+    torch.save({f"encoder.layer.{key}": value for key, value in layers.state_dict().items()}, tmp_path / "h.pth")
+    imported = open_source(tmp_path / "h.pth", KNOWN).imported
+    assert imported.config.norm == ("pre" if vit else "post") and imported.config.activation == "gelu"
+    proves(imported)
+    equals(tmp_path / "h.pth", KNOWN, layers)
+
+
+def test_whole_models_are_refused_with_the_lines_that_help(tmp_path: Path) -> None:
+    torch.save(encoder(1), tmp_path / "whole.pth")
+    with pytest.raises(CheckpointError, match=r"save the weights alone: model = torch\.load\(FILE"):
+        open_source(tmp_path / "whole.pth")
+    torch.jit.save(torch.jit.trace(nn.Linear(3, 4), torch.zeros(1, 3)), tmp_path / "script.pt")
+    with pytest.raises(CheckpointError, match=r"TorchScript code.*torch\.jit\.load"):
+        open_source(tmp_path / "script.pt")

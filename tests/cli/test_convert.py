@@ -181,3 +181,31 @@ def test_what_was_changed_does_not_cost_what_the_file_did(work: Path, capsys: Ou
         printed = capsys.readouterr().out
         assert "as in the file" not in printed and "times fewer" not in printed
         assert "; the regular model of the file on a window: " in printed
+
+
+def test_what_is_left_out_is_a_warning_with_an_exit_code(tmp_path: Path, capsys: Output) -> None:
+    torch.manual_seed(0)
+    encoder = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 4, 24, batch_first=True), 1)
+    weights = {f"encoder.{key}": value for key, value in encoder.state_dict().items()}
+    torch.save({**weights, "pos_embed": torch.randn(1, 6, 16)}, tmp_path / "m.pth")
+    known = ["convert", str(tmp_path / "m.pth"), "--heads", "4", "--window", "6", "--prefix", "encoder.", "--force"]
+    assert run(known) == 5
+    printed = capsys.readouterr()
+    assert "the numbers differ from your model's: pos_embed" in printed.err and "wrote" in printed.out
+    assert run([*known, "--allow-dropped"]) == 0
+    assert run([*known[:6], "--force"]) == 0  # with its positions it is the whole model
+    assert "static positions" in capsys.readouterr().out
+
+
+def test_labels_are_names_or_a_file(work: Path, capsys: Output) -> None:
+    names = ",".join(f"action {number}" for number in range(22))
+    assert run(["convert", "oadtr_b1.pth", "--no-class-token", "--labels", names]) == 0
+    assert load_checkpoint(work / "oadtr_b1.cotrans.safetensors").class_names[3] == "action 3"
+    assert run(["convert", "oadtr_b1.pth", "--no-class-token", "--labels", "a,,b", "--force"]) == 2
+
+
+def test_stream_says_what_to_do_with_a_regular_model(work: Path, capsys: Output) -> None:
+    assert run(["stream", "x.npy", "--model", "oadtr_b1.pth"]) == 3  # there is no such source
+    (work / "x.wav").write_bytes(b"RIFF")
+    assert run(["stream", "x.wav", "--model", "oadtr_b1.pth"]) == 5
+    assert "run `cotrans convert oadtr_b1.pth` first" in capsys.readouterr().err

@@ -9,8 +9,9 @@ from typing import get_args
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.checkpoints.source_file import file_kind
 from pipelines.devices import choose_device
-from pipelines.errors import InputError, UsageError
+from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.joint import FeatureStream
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
@@ -84,6 +85,10 @@ def open_model(
     path = find_model(name if name is not None else load_settings().default_model or DEFAULT_MODEL)
     if activation not in (None, *get_args(ScoreKind)):
         raise UsageError(f"unknown activation '{activation}': choose from {', '.join(get_args(ScoreKind))}")
+    if file_kind(path) != "cotrans":
+        raise CheckpointError(
+            f"{path} is a model of another project, which does not run step by step: run `cotrans convert {path}` first"
+        )
     checkpoint = load_checkpoint(path)
     model = checkpoint.model.to(choose_device(device)).eval()
     for parameter in model.parameters():
