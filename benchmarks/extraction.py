@@ -27,7 +27,8 @@ import torch
 from pipelines.features.extraction.recording import Target, extract_recording
 from pipelines.features.extraction.sources import Recording
 from pipelines.features.files.feature_files import read_features
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.request import FeatureRequest
+from pipelines.features.stream_factory import StreamFactory
 
 AUDIO = ("logmel", "speech", "musicnn", "vggish")
 VIDEO = ("mobilenet_v2", "resnet50", "resnet50-flow")
@@ -76,7 +77,7 @@ def main() -> None:
 def _real_time_factor(features: str, path: Path, seconds: float, folder: Path, repeats: int) -> dict[str, Any]:
     random = features not in WITHOUT_RANDOM
     options = {"output": "penultimate"} if features == JOINED else {}
-    streams = StreamFactory(StreamOptions(features, random_weights=random, options=options))
+    streams = StreamFactory(FeatureRequest(features, random_weights=random, options=options))
     spec = streams.prototype().spec  # loads the networks
     target = Target(folder / "out", "npy", "float32", force=True)
 
@@ -101,7 +102,7 @@ def _against_torchvggish(folder: Path, seconds: float, repeats: int) -> dict[str
     network = _vgg(postprocess=False).eval()
     torch.save(network.state_dict(), folder / "vggish.pth")
     path = _write_audio(folder / "speech.wav", seconds, RATE)
-    options = StreamOptions("vggish", hop=HOP, align="start", weights=(str(folder / "vggish.pth"),))
+    options = FeatureRequest("vggish", hop=HOP, align="start", weights={"vggish": str(folder / "vggish.pth")})
     streams = StreamFactory(options)
     streams.prototype()
     target = Target(folder / "ours", "npy", "float32", force=True)

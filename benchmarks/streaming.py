@@ -24,7 +24,8 @@ import torch
 
 from pipelines.checkpoints.builtin import builtin_names
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.request import FeatureRequest
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.model import ContinualTransformer
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import preset
@@ -129,7 +130,7 @@ def clock(folder: Path, seconds: float = 20.0) -> Measured:
 
 def late(folder: Path, seconds: float = 300.0) -> Measured:
     """A model that cannot keep up, with `--late drop`: latency, memory and what was dropped, over time."""
-    spec = StreamFactory(StreamOptions("logmel", hop=LATE_HOP)).prototype().spec
+    spec = StreamFactory(FeatureRequest("logmel", hop=LATE_HOP)).prototype().spec
     model = _model(folder, ModelConfig(input_width=spec.width, **SLOW), spec)
     sound = _sound(folder / "sound.wav", seconds)
     samples: list[dict[str, float]] = []
@@ -203,7 +204,7 @@ def _seconds(paths: list[Path], model: StreamModel) -> float:
 
 
 def _audio_model(folder: Path) -> StreamModel:
-    spec = StreamFactory(StreamOptions("logmel", hop=HOP)).prototype().spec
+    spec = StreamFactory(FeatureRequest("logmel", hop=HOP)).prototype().spec
     return _model(folder, preset("cotrans-b1", input_width=spec.width), spec)
 
 

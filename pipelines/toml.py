@@ -39,11 +39,12 @@ def parse_pairs(texts: Sequence[str], flag: str) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise UsageError(f"{flag} takes KEY=VALUE, not '{text}'")
-        values[key.strip()] = _value(value)
+        values[key.strip()] = parse_value(value)
     return values
 
 
-def _value(text: str) -> Any:
+def parse_value(text: str) -> Any:
+    """A value on a command line: TOML, or text where it is not."""
     try:
         return loads_toml(f"value = {text}", "value")["value"]
     except ConfigurationError:

@@ -245,9 +245,10 @@ def evaluate(
         root,
         on,
         dataset_options,
-        {"names": features, "cache": None if cache is None else str(cache)},
+        features,
         feature_option or [],
         weights or [],
+        cache,
     )
     _compare(
         [*(models or []), *(model or []), *(checkpoint or [])], request, options, output, plot, plot_kind, save, quiet
@@ -268,7 +269,7 @@ def _compare(
     from pipelines.evaluation.data.contenders import find_contenders
     from pipelines.evaluation.tables.comparison_files import draw_comparison, save_predictions
 
-    contenders = find_contenders(checkpoints, request.dataset)
+    contenders = find_contenders(checkpoints, request.source.dataset)
     _keep_inputs(plot, save, [file for contender in contenders for file in contender.files])
     with evaluation_progress(quiet) as progress:
         comparison = compare_models(contenders, request, options, progress.on_rows, progress.on_item)

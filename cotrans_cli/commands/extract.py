@@ -95,20 +95,20 @@ def extract(
     Bad inputs are listed at the end (exit code 3); the good ones are done.
     """
     from pipelines.features.extraction.run import ExtractionOptions, extract
-    from pipelines.features.stream_factory import StreamOptions, parse_options
+    from pipelines.features.request import FeatureRequest, parse_options, parse_weights
 
     options = ExtractionOptions(
-        StreamOptions(
-            features=features,
+        FeatureRequest(
+            features,
             hop=hop,
             fps=fps,
             every=every,
             align=cast("Align", align),
             options=parse_options([*([f"output={output}"] if output else []), *(option or [])]),
-            weights=tuple(weights or ()),
+            weights=parse_weights(weights or []),
             random_weights=random_weights,
-            device=device,
         ),
+        device=device,
         dtype=cast("Dtype", dtype),
         layout=layout,
         workers=workers,

@@ -219,6 +219,7 @@ def stream(
     """
     from cotrans_cli.live_view import can_show, observing
     from pipelines.devices import use_threads
+    from pipelines.features.request import parse_weights
     from pipelines.settings import load_settings
     from pipelines.streaming import PlayOptions, PredictionOptions, find_sources, open_model
     from pipelines.streaming.output.choice import OutputOptions
@@ -262,7 +263,10 @@ def stream(
     choice = choose_models(model, found)
     models = [
         open_model(
-            name, device=device or settings.device, weights=tuple(weights or ()), activation=cast(Any, activation)
+            name,
+            device=device or settings.device,
+            weights=parse_weights(weights or []),
+            activation=cast(Any, activation),
         )
         for name in choice.names
     ]

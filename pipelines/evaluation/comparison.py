@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
 from pipelines.datasets.dataset import ALL, Dataset
+from pipelines.datasets.feature_cache import OnItem
 from pipelines.devices import choose_device
 from pipelines.errors import CotransError, UsageError
 from pipelines.evaluation.data.contenders import Contender, load_contender
@@ -29,7 +30,6 @@ from pipelines.evaluation.scores.detection import DetectionOptions
 from pipelines.evaluation.scores.smoothing import Smoothing
 from pipelines.evaluation.tables.report import mean_and_deviation
 from pipelines.running.runner import MODES, Damage, Mode, Speed
-from pipelines.training.feature_cache import OnItem
 
 OnRows = Callable[[str, Mode, int, int], None]  # row of the table, mode, feature rows done, feature rows in all
 # auto: where the training split has its features already, of gtzan. Extracting them would take the longest part.
@@ -149,7 +149,7 @@ def compare_models(
     baseline, remark = _baseline(data, contenders, options, on_item)
     evaluation = rows[0].first.evaluation
     return Comparison(
-        dataset=request.dataset,
+        dataset=request.source.dataset,
         part=data.part,
         division=data.options,
         metric="accuracy" if evaluation.detection is None else evaluation.detection.headline,

@@ -15,6 +15,7 @@ Kind = Literal["audio", "video"]
 # causal: a row at time t has seen only the past. centre: its window is centred on t. start: it begins at t.
 Align = Literal["causal", "centre", "start"]
 Option = str | int | float | bool
+RANDOM = "random"  # in place of the checksum of weights that nobody trained
 
 
 @dataclass(frozen=True)

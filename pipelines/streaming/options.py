@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from pipelines.errors import UsageError
 from pipelines.features.media.resampler import HIGHEST_RATE, LOWEST_RATE
-from pipelines.features.stream_factory import LONGEST_HOP, SHORTEST_HOP
+from pipelines.features.request import LONGEST_HOP, SHORTEST_HOP
 from pipelines.streaming.predicting.label_rule import BACKGROUND, LabelRule
 from pipelines.streaming.sources.source import StreamSource
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.feature_cache import OnItem, cached_features
 from pipelines.datasets.item import Item
-from pipelines.datasets.opening import MODULES, dataset_options, open_dataset
+from pipelines.datasets.source import open_source
 from pipelines.errors import InputError, UsageError
 from pipelines.features.spec import FeatureSpec
 from pipelines.training.distributed import Processes
-from pipelines.training.feature_cache import OnItem, cached_features
 from pipelines.training.recipe import Recipe
 from pipelines.training.recordings import Recording, check_widths, feature_width, open_recordings
-from pipelines.wording import alternatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,24 +34,6 @@ class TrainingData:
         return feature_width(self.train)
 
 
-def open_media(recipe: Recipe) -> Dataset:
-    """The dataset of a recipe as it is on disk."""
-    data, features = recipe.data, recipe.features
-    if not data.dataset:
-        raise UsageError(f"which dataset? --dataset names one: {alternatives([*MODULES])}")
-    known = dataset_options(data.dataset)
-    options: dict[str, Any] = dict(data.options)
-    if features.directory is not None:
-        options["feature_dir"] = Path(features.directory)
-    if features.names is None and (features.options or features.weights):
-        raise UsageError("options and weights of extractors are given, but no extractor: name it with --features")
-    if features.names is None and features.hop is not None:
-        if "hop" not in known:
-            raise UsageError(f"--hop: feature files of {data.dataset} need none; it is for --features, which extracts")
-        options["hop"] = features.hop
-    return open_dataset(data.dataset, None if data.root is None else Path(data.root), **options)
-
-
 def open_data(
     recipe: Recipe,
     processes: Processes | None = None,
@@ -63,13 +42,13 @@ def open_data(
 ) -> TrainingData:
     """Open a recipe's dataset and, where only media is given, extract its features into the cache."""
     processes = processes or Processes()
-    dataset = open_media(recipe)
+    dataset = open_source(recipe.source)
     splits = ("train", recipe.data.validate_on)
     items = tuple(item for item in dataset.items if item.split in splits)
     dataset.split("train")  # an error where there is nothing to train on
     spec = dataset.spec
     problems = list(dataset.problems)
-    if recipe.features.names is not None:
+    if recipe.features.request is not None:
         items, spec, extracted = _extracted(recipe, items, processes, on_item)
         problems += extracted
         dataset = replace(dataset, hop=spec.hop)
@@ -93,7 +72,7 @@ def open_data(
     if recipe.data.validate_on in dataset.splits:
         validation = open_recordings(dataset, dataset.split(recipe.data.validate_on))
     elif remark is not None:
-        remark(f"nothing to validate on, so best = last: {_how_to_validate(open_media(recipe), recipe)}")
+        remark(f"nothing to validate on, so best = last: {_how_to_validate(open_source(recipe.source), recipe)}")
     check_widths((*train, *validation))
     return TrainingData(dataset, train, validation, spec)
 
@@ -112,8 +91,6 @@ def _how_to_validate(dataset: Dataset, recipe: Recipe) -> str:
 def _extracted(
     recipe: Recipe, items: tuple[Item, ...], processes: Processes, on_item: OnItem | None
 ) -> tuple[tuple[Item, ...], FeatureSpec, tuple[str, ...]]:
-    if recipe.features.directory is not None:
-        raise UsageError("--features extracts from media and --feature-dir takes files that exist: give one of them")
     if not any(item.media for item in items):
         raise InputError(
             f"dataset {recipe.data.dataset}: there is no media in {recipe.data.root} to extract --features from"

@@ -22,6 +22,7 @@ from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, CotransError, InputError, UsageError
 from pipelines.features.audio.mel import MelFrontEnd
 from pipelines.features.media import AudioBlock, DamagedMediaError, Resampler, decode
+from pipelines.features.request import ONLY
 from pipelines.features.weights.store import WeightStore
 from pipelines.files import atomic_write
 from pipelines.metrics.voting import majority_vote
@@ -87,9 +88,10 @@ def finetune_extractor(
 
 def load_trainable(recipe: Recipe) -> Trainable:
     """The network of a recipe's extractor, with the weights that the recipe names or the default ones."""
-    name = recipe.features.names or ""
-    given = recipe.features.weights.get(name)
-    options = {key.removeprefix(f"{name}."): value for key, value in recipe.features.options.items()}
+    request = recipe.features.request
+    name = "" if request is None else request.names
+    given = None if request is None else request.weights.get(name) or request.weights.get(ONLY)
+    options = {} if request is None else {key.removeprefix(f"{name}."): value for key, value in request.options.items()}
     store = WeightStore()
     if name == "musicnn":
         from pipelines.features.audio.mel import musicnn_front_end

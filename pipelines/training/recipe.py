@@ -7,8 +7,10 @@ numbers), and then from the defaults here. Keys that nobody knows are errors. Se
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from pipelines.datasets.source import DataSource, FeatureOptions
 from pipelines.errors import ConfigurationError
 
 Optimizer = Literal["adam", "adamw", "sgd"]
@@ -33,21 +35,6 @@ class DataOptions:
     root: str | None = None
     validate_on: str = "validation"  # the split that `best` is chosen on
     options: dict[str, Any] = field(default_factory=dict)  # the dataset's own: split, validation, split_seed, …
-
-
-@dataclass(frozen=True)
-class FeatureOptions:
-    """[features]: extractors to run on media, or the folder of features that exist."""
-
-    names: str | None = None  # "musicnn", "resnet50+vggish"
-    hop: float | None = None  # seconds between rows; None: 0.25, as the paper takes for music
-    align: str = "causal"
-    options: dict[str, Any] = field(default_factory=dict)  # of the extractors, "musicnn.output" or "output"
-    weights: dict[str, str] = field(default_factory=dict)  # extractor to file or known name
-    directory: str | None = None
-    cache: str | None = None  # where extracted features are kept; None: the user's cache folder
-    workers: int = 0  # processes that extract; 0: one for each core, up to eight, as far as there is work for them
-    finetune: bool = False  # the paper's stage 1: fine-tune the extractor first
 
 
 @dataclass(frozen=True)
@@ -154,13 +141,19 @@ class Recipe:
     """Everything that decides what a run gives, apart from the data itself."""
 
     data: DataOptions = DataOptions()
-    features: FeatureOptions = FeatureOptions()
+    features: FeatureOptions = field(default_factory=FeatureOptions)
     model: ModelOptions = ModelOptions()
     optimizer: OptimizerOptions = OptimizerOptions()
     schedule: ScheduleOptions = ScheduleOptions()
     training: TrainingOptions = TrainingOptions()
     augmentation: AugmentationOptions = AugmentationOptions()
     finetune: FinetuneOptions = FinetuneOptions()
+
+    @property
+    def source(self) -> DataSource:
+        """Where the recordings come from."""
+        root = None if self.data.root is None else Path(self.data.root)
+        return DataSource(self.data.dataset, root, self.data.options, self.features)
 
     def __post_init__(self) -> None:
         _check_choices(self)

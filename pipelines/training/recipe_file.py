@@ -9,7 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from pipelines.datasets.source import OWN_KEYS, FeatureOptions
 from pipelines.errors import ConfigurationError, InputError, UsageError
+from pipelines.features.request import FeatureRequest
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset
 from pipelines.toml import load_toml, loads_toml, parse_pairs
@@ -131,8 +133,7 @@ def checked(values: Mapping[str, Any], where: str) -> Values:
             raise ConfigurationError(f"{where}: unknown section [{section}]{_nearest(section, known)}")
         if not isinstance(content, Mapping):
             raise ConfigurationError(f"{where}: {section} is a section; write [{section}] and its keys below")
-        kind = type(getattr(Recipe(), section))
-        types = {field.name: str(field.type) for field in fields(kind)}
+        types = _section_types(section)
         target: dict[str, Any] = {}
         result[section] = target
         for key, value in content.items():
@@ -146,16 +147,26 @@ def checked(values: Mapping[str, Any], where: str) -> Values:
     return result
 
 
+def _section_types(section: str) -> dict[str, str]:
+    """Type by key of a section of the file."""
+    if section == "features":  # a request's keys stand in the section itself
+        own = {field.name: str(field.type) for field in fields(FeatureOptions) if field.name in OWN_KEYS}
+        return {**{field.name: str(field.type) for field in fields(FeatureRequest)}, **own}
+    return {field.name: str(field.type) for field in fields(getattr(Recipe(), section))}
+
+
 def make_recipe(values: Values) -> Recipe:
     """The recipe of values that `checked` has seen."""
     defaults = Recipe()
-    return Recipe(**{name: type(getattr(defaults, name))(**content) for name, content in values.items()})
+    sections = {name: type(getattr(defaults, name)) for name in values if name != "features"}
+    made = {name: kind(**values[name]) for name, kind in sections.items()}
+    return Recipe(**made, features=FeatureOptions.from_values(values.get("features", {})))
 
 
 def recipe_values(recipe: Recipe) -> Values:
     """The opposite of `make_recipe`, in the form of the file: keys that are None are left out."""
     values: Values = {}
-    for section, content in asdict(recipe).items():
+    for section, content in {**asdict(recipe), "features": recipe.features.to_values()}.items():
         if section == "model":
             changes = content.pop("changes")
             content = {**content, **changes}
@@ -178,7 +189,7 @@ def recipe_text(recipe: Recipe) -> str:
 
 def _typed(value: Any, annotation: str, where: str) -> Any:
     base = annotation.removesuffix("| None").strip()
-    if base.startswith("dict"):
+    if base.startswith(("dict", "Mapping")):
         if not isinstance(value, Mapping):
             raise ConfigurationError(f"{where} is a table, not {value!r}")
         return dict(value)

@@ -12,18 +12,20 @@ import torch
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import read_header
+from pipelines.datasets.feature_cache import OnItem
+from pipelines.datasets.source import open_source
 from pipelines.devices import choose_device, multiplies_bfloat16
 from pipelines.errors import ConfigurationError, InputError
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import write_text
 from pipelines.model.config import ModelConfig
 from pipelines.training.artifacts import ModelDescription, RunFolder, describe_environment
 from pipelines.training.augment import is_active
 from pipelines.training.bands import band_layout, is_along_bands
 from pipelines.training.batching import BatchLoader
-from pipelines.training.data import TrainingData, open_data, open_media
+from pipelines.training.data import TrainingData, open_data
 from pipelines.training.distributed import CPU, Processes, processes
 from pipelines.training.events import BaselineDone, Observer, Remark, nobody
-from pipelines.training.feature_cache import OnItem, feature_spec
 from pipelines.training.finetune_extractor import finetune_extractor
 from pipelines.training.initial_model import check_initial_features, make_model, model_config
 from pipelines.training.loop import Problem, Trainer
@@ -100,9 +102,10 @@ def _check_early(recipe: Recipe) -> None:
     init = recipe.model.init
     if init is not None:
         read_header(find_model(init))
-    if recipe.features.names is None or not (init is not None or is_along_bands(recipe.augmentation)):
+    request = recipe.features.request
+    if request is None or not (init is not None or is_along_bands(recipe.augmentation)):
         return
-    spec = feature_spec(recipe.features)
+    spec = StreamFactory(request).prototype().spec
     band_layout(recipe.augmentation, spec, spec.width)
     if init is not None:
         check_initial_features(init, spec, spec.width)
@@ -264,13 +267,15 @@ def _with_finetuned_extractor(recipe: Recipe, out: Path, group: Processes, obser
     """
     weights = RunFolder(out).extractor
     if group.main and not weights.is_file():
-        result = finetune_extractor(open_media(recipe), recipe, out, group, observer)
+        result = finetune_extractor(open_source(recipe.source), recipe, out, group, observer)
         found = {name: value for name, value in vars(result).items() if name != "weights"}
         with RunFolder(out).writing():
             write_text(out / "extractor.json", json.dumps(found, indent=2) + "\n")
     group.wait()
-    features = recipe.features
-    return replace(recipe, features=replace(features, weights={**features.weights, str(features.names): str(weights)}))
+    request = recipe.features.request
+    assert request is not None  # stage 1 refuses to run without one
+    finetuned = replace(request, weights={**request.weights, request.names: str(weights)})
+    return replace(recipe, features=replace(recipe.features, request=finetuned))
 
 
 def _check_same_data(data: TrainingData, group: Processes) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.datasets.feature_cache import OnItem
 from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.files import write_text
@@ -15,7 +16,6 @@ from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.distributed import is_main_process, processes
 from pipelines.training.events import Observer, SeedBegins, nobody
-from pipelines.training.feature_cache import OnItem
 from pipelines.training.per_frame import PerFrameScores
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_text

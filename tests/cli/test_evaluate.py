@@ -15,7 +15,8 @@ import torch
 from cotrans_cli.main import run
 from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.datasets.gtzan import GENRES
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.request import FeatureRequest
+from pipelines.features.stream_factory import StreamFactory
 from tests.datasets.dataset_builders import write_sound, write_thumos_lstr
 from tests.evaluation.evaluation_problems import LABELS, WIDTH, write_clips, write_gtzan, write_model
 
@@ -158,7 +159,7 @@ def test_media_with_the_features_that_the_model_names(tmp_path: Path, capsys: Ou
         write_sound(root / "test" / LABELS[index % 2] / f"{index}.wav", 2.0, seed=index)
         write_sound(root / "train" / LABELS[index % 2] / f"t{index}.wav", 1.5, seed=10 + index)
     write_sound(root / "test" / "cat" / "short.wav", 2.0).write_bytes(b"RIFF")
-    spec = StreamFactory(StreamOptions("logmel", hop=0.1)).prototype().spec
+    spec = StreamFactory(FeatureRequest("logmel", hop=0.1)).prototype().spec
     model = write_model(tmp_path / "m.safetensors", LABELS[:2], features=spec, input_width=spec.width)
     common = ("--dataset", "folder", "--root", root, "-c", model)
     values = result_of(capsys, *common)
@@ -336,7 +337,7 @@ def test_streams_of_digits_are_those_of_the_training() -> None:
 def test_another_network_of_the_same_width_is_refused(tmp_path: Path, capsys: Output) -> None:
     write_sound(tmp_path / "sounds" / "test" / "cat" / "1.wav", 4.0)
     write_sound(tmp_path / "sounds" / "test" / "dog" / "1.wav", 4.0, seed=1)
-    spec = StreamFactory(StreamOptions("musicnn", hop=0.5)).prototype().spec
+    spec = StreamFactory(FeatureRequest("musicnn", hop=0.5)).prototype().spec
     model = write_model(tmp_path / "m.safetensors", LABELS[:2], features=spec, input_width=spec.width)
     common = ("--dataset", "folder", "--root", tmp_path / "sounds", "-c", model, "--features", "musicnn", "--hop", 0.5)
     code, line = mistake(capsys, *common, "--feature-option", "network=mtt")
@@ -370,7 +371,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         ((*folder, "-c", model, "--save", "p.txt"), 2, "ends in .npz"),
         ((*folder, "-c", model, "--plot", "p.txt"), 2, "ends in .png"),
         ((*folder, "-c", model, "--plot-kind", "macs"), 2, "add --plot FILE"),
-        ((*folder, "-c", model, "--weights", "x"), 2, "--weights takes NAME=FILE"),
+        ((*folder, "-c", model, "--weights", "x"), 2, "none are extracted: leave it out"),
         ((*folder, "-c", model, "--data", "speed=2"), 2, "dataset folder has no option --speed"),
         ((*folder, "--predictions", "p.npz", "-c", model), 2, "leave --root, --checkpoint out"),
         ((*folder, "-c", model, "--device", "tpu"), 2, "unknown device 'tpu'"),

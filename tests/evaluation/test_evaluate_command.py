@@ -113,7 +113,7 @@ def test_mistakes_are_one_line(golden_dir: Path, tmp_path: Path) -> None:
     golden = golden_dir / "thumos_metrics.npz"
     named = ("--dataset", "thumos14", "--predictions", golden)
     assert error_of("--dataset", "thumos14", "--predictions", tmp_path / "no.npz").exit_code == 3
-    assert "choose from gtzan" in str(error_of("--dataset", "thumos", "--predictions", golden))
+    assert "did you mean 'thumos14'? (datasets: gtzan" in str(error_of("--dataset", "thumos", "--predictions", golden))
     assert error_of(*named, "--protocol", "paper").exit_code == 2
     assert error_of(*named, "--smooth", "yes").exit_code == 2
     assert error_of(*named, "--plot", tmp_path / "plot.txt").exit_code == 2

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.features.extraction.run import ExtractionOptions, Summary
-from pipelines.features.stream_factory import StreamOptions
+from pipelines.features.request import FeatureRequest
 from tests.features.made_recordings import write_sound
 
 ROOT = Path(__file__).parents[2]
-LOGMEL = ExtractionOptions(StreamOptions("logmel"))
+LOGMEL = ExtractionOptions(FeatureRequest("logmel"))
 
 
 def options(features: str = "logmel", **changes: object) -> ExtractionOptions:
     """Options by name, whichever of the two classes they belong to."""
-    own = {key: changes.pop(key) for key in ("dtype", "layout", "workers", "force") if key in changes}
-    return ExtractionOptions(StreamOptions(features, **changes), **own)  # type: ignore[arg-type]
+    own = {key: changes.pop(key) for key in ("dtype", "layout", "workers", "force", "device") if key in changes}
+    return ExtractionOptions(FeatureRequest(features, **changes), **own)  # type: ignore[arg-type]
 
 
 def tree(folder: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.features.default_features import tracks_of
 from pipelines.features.extraction.run import AUTO, ExtractionOptions, extract
-from pipelines.features.stream_factory import StreamOptions
+from pipelines.features.request import FeatureRequest
 from tests.features.made_media import AudioTrackOptions, VideoTrackOptions, write_media
 
 
@@ -42,8 +42,8 @@ def test_files_decide(files: tuple[str, ...], features: str, reason: str, media:
 
 
 def test_a_silent_video_gives_rows_without_a_flag(media: dict[str, Path], tmp_path: Path) -> None:
-    summary = extract([str(media["silent"])], tmp_path, ExtractionOptions(StreamOptions(AUTO)))
+    summary = extract([str(media["silent"])], tmp_path, ExtractionOptions(FeatureRequest(AUTO)))
     assert summary.ok and summary.reason == "pictures and no sound"
     assert np.load(tmp_path / "silent.npy").shape == (8, 1280)
-    again = extract([str(media["silent"])], tmp_path, ExtractionOptions(StreamOptions("efficientnet_lite0")))
+    again = extract([str(media["silent"])], tmp_path, ExtractionOptions(FeatureRequest("efficientnet_lite0")))
     assert again.count("skipped") == 1 and again.reason is None

@@ -11,7 +11,8 @@ import soundfile
 
 from pipelines.features.extraction.run import extract
 from pipelines.features.files.feature_files import read_features
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.request import FeatureRequest
+from pipelines.features.stream_factory import StreamFactory
 from tests.features.extraction_problems import LOGMEL, options, statuses, write_folder
 from tests.features.made_recordings import write_sound, write_video
 
@@ -42,7 +43,7 @@ def test_the_rows_are_those_of_the_stream(tmp_path: Path) -> None:
     summary = extract([str(path)], tmp_path / "out", options("musicnn+logmel", hop=0.2))
     assert summary.width == 256 + 192
     samples, rate = soundfile.read(path, dtype="float32")
-    stream = StreamFactory(StreamOptions("musicnn+logmel", hop=0.2)).prototype()
+    stream = StreamFactory(FeatureRequest("musicnn+logmel", hop=0.2)).prototype()
     pieces = [stream.push_audio(samples[begin : begin + 1000], rate) for begin in range(0, len(samples), 1000)]
     np.testing.assert_array_equal(read_features(tmp_path / "out/a.npy").rows, np.concatenate([*pieces, stream.flush()]))
 

@@ -121,11 +121,11 @@ from pathlib import Path
 from pipelines.errors import CotransError
 from pipelines.features.extraction.run import extract, ExtractionOptions
 from pipelines.features.spec import FeatureSpec
-from pipelines.features.stream_factory import StreamOptions
+from pipelines.features.request import FeatureRequest
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 try:
-    extract([sys.argv[1]], Path(sys.argv[2]), ExtractionOptions(StreamOptions("logmel")))
+    extract([sys.argv[1]], Path(sys.argv[2]), ExtractionOptions(FeatureRequest("logmel")))
 except CotransError as error:
     print(error)
 """
@@ -140,8 +140,8 @@ import resource, sys
 from pathlib import Path
 from pipelines.features.extraction.run import extract, ExtractionOptions
 from pipelines.features.spec import FeatureSpec
-from pipelines.features.stream_factory import StreamOptions
-options = StreamOptions("logmel", hop=0.5, options={"sample_rate": 8000})
+from pipelines.features.request import FeatureRequest
+options = FeatureRequest("logmel", hop=0.5, options={"sample_rate": 8000})
 summary = extract([sys.argv[1]], Path(sys.argv[2]), ExtractionOptions(options))
 assert summary.ok, summary.problems
 print(summary.rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -104,11 +104,11 @@ import os, signal, sys
 from pathlib import Path
 from pipelines.features.extraction.run import extract, ExtractionOptions
 from pipelines.features.spec import FeatureSpec
-from pipelines.features.stream_factory import StreamOptions
+from pipelines.features.request import FeatureRequest
 def die(progress):
     if progress.recordings_done >= 2 and progress.media_seconds > 7:  # in the middle of a recording
         os.kill(os.getpid(), signal.SIGKILL)
-options = ExtractionOptions(StreamOptions("logmel"), workers=int(sys.argv[3]))
+options = ExtractionOptions(FeatureRequest("logmel"), workers=int(sys.argv[3]))
 extract([sys.argv[1]], Path(sys.argv[2]), options, die)
 """
 

@@ -9,13 +9,14 @@ import pytest
 
 from pipelines.errors import ConfigurationError
 from pipelines.features.feature_match import check_features, flags_for
+from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.stream_factory import StreamFactory
 
 
 def spec(features: str = "musicnn", hop: float = 0.25, **options: Any) -> FeatureSpec:
     chosen = {key.replace("__", "."): value for key, value in options.items()}
-    return StreamFactory(StreamOptions(features, hop=hop, options=chosen)).prototype().spec
+    return StreamFactory(FeatureRequest(features, hop=hop, options=chosen)).prototype().spec
 
 
 def test_another_network_of_the_same_width_is_an_error() -> None:

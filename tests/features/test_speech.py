@@ -19,7 +19,8 @@ from pipelines.features.audio.speech.extractor import load_speech, shipped_weigh
 from pipelines.features.audio.speech.network import FRAMES, LAYERS, SpeechEmbedding
 from pipelines.features.audio.speech.overlap import GRID, SharedWindows, Tails
 from pipelines.features.audio.speech.wheel_import import MEMBER, convert_wheel
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.request import FeatureRequest
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.features.weights.store import WeightStore
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "speech_embedding.npz"
@@ -110,10 +111,10 @@ def test_the_network_goes_over_many_windows_at_once(network: SpeechEmbedding) ->
 
 
 def test_a_recording_has_a_row_every_80_ms_unless_told_otherwise() -> None:
-    assert StreamFactory(StreamOptions("speech")).prototype().spec.hop == 0.08
-    assert StreamFactory(StreamOptions("speech+logmel")).prototype().spec.hop == 0.08
-    assert StreamFactory(StreamOptions("speech", hop=0.1)).prototype().spec.hop == 0.1
-    assert StreamFactory(StreamOptions("logmel")).prototype().spec.hop == 0.25
+    assert StreamFactory(FeatureRequest("speech")).prototype().spec.hop == 0.08
+    assert StreamFactory(FeatureRequest("speech+logmel")).prototype().spec.hop == 0.08
+    assert StreamFactory(FeatureRequest("speech", hop=0.1)).prototype().spec.hop == 0.1
+    assert StreamFactory(FeatureRequest("logmel")).prototype().spec.hop == 0.25
     spec = build_audio_extractor("speech", 0.08).spec
     assert (spec.width, spec.window, spec.options) == (96, 0.782, {})
 

@@ -11,8 +11,9 @@ import pytest
 from pipelines.errors import CotransError, InputError, MissingDependencyError, UsageError
 from pipelines.features.extraction.run import extract
 from pipelines.features.files.feature_files import read_features
+from pipelines.features.request import ONLY, FeatureRequest, parse_options, parse_weights
 from pipelines.features.spec import FeatureSpec
-from pipelines.features.stream_factory import StreamFactory, StreamOptions, parse_options
+from pipelines.features.stream_factory import StreamFactory
 from tests.features.extraction_problems import ROOT, options, write_folder
 from tests.features.made_recordings import write_video
 
@@ -30,8 +31,8 @@ def test_missing_weights_and_wrong_settings_are_said_before_any_work(
         (options("vggish"), MissingDependencyError, "cotrans weights get vggish-audioset"),
         (options("resnet50"), MissingDependencyError, "cotrans weights get resnet50-imagenet"),
         (options("vggish", options={"postprocess": "true"}), MissingDependencyError, "vggish-audioset-pca"),
-        (options("vggish", weights=("absent.pth",)), InputError, "there is no file absent.pth"),
-        (options("vggish", weights=("absent",)), UsageError, "neither a file nor a name"),
+        (options("vggish", weights={ONLY: "absent.pth"}), InputError, "there is no file absent.pth"),
+        (options("vggish", weights={ONLY: "absent"}), UsageError, "neither a file nor a name"),
         (options("logmel", layout="h5"), UsageError, "unknown layout"),
         (options("logmel", dtype="int8"), UsageError, "unknown dtype"),
         (options("logmel", workers=0), UsageError, "at least 1"),
@@ -43,26 +44,26 @@ def test_missing_weights_and_wrong_settings_are_said_before_any_work(
             extract([str(folder)], tmp_path / "out", changed)
     assert not (tmp_path / "out").exists()
     for arguments, said in (
-        ({"features": "logmel+"}, "does not name features"),
-        ({"features": "logmel+logmel"}, "twice"),
-        ({"features": "logmel", "hop": 0.2, "fps": 5.0}, "give one of them"),
-        ({"features": "logmel", "hop": 0.0}, "--hop must be positive"),
-        ({"features": "vggish", "weights": ("a",), "random_weights": True}, "exclude each other"),
+        ({"names": "logmel+"}, "does not name features"),
+        ({"names": "logmel+logmel"}, "twice"),
+        ({"names": "logmel", "hop": 0.2, "fps": 5.0}, "give one of them"),
+        ({"names": "logmel", "hop": 0.0}, "--hop must be positive"),
+        ({"names": "vggish", "weights": {"vggish": "a"}, "random_weights": True}, "exclude each other"),
     ):
         with pytest.raises(UsageError, match=said):
-            StreamOptions(**arguments)  # type: ignore[arg-type]
+            FeatureRequest(**arguments)  # type: ignore[arg-type]
 
 
 def test_options_and_weights_reach_their_extractor(tmp_path: Path) -> None:
-    streams = StreamFactory(StreamOptions("musicnn+logmel", options=parse_options(["output=tags", "logmel.n_mels=8"])))
+    streams = StreamFactory(FeatureRequest("musicnn+logmel", options=parse_options(["output=tags", "logmel.n_mels=8"])))
     assert [part.width for part in streams.prototype().spec.parts] == [50, 24]
     shipped = ROOT / "weights/musicnn_mtt_vgg.safetensors"
     for given in ("musicnn-mtt", str(shipped), f"musicnn={shipped}"):
-        part = StreamFactory(StreamOptions("musicnn+logmel", weights=(given,))).prototype().spec.parts[0]
+        part = StreamFactory(FeatureRequest("musicnn+logmel", weights=parse_weights([given]))).prototype().spec.parts[0]
         assert part.weights is not None
         assert part.weights.startswith("bb391b0a")
     with pytest.raises(UsageError, match="say for which of musicnn, vggish"):
-        StreamFactory(StreamOptions("musicnn+vggish", weights=("x.pth",))).prototype()
+        StreamFactory(FeatureRequest("musicnn+vggish", weights={ONLY: "x.pth"})).prototype()
     for text in ("n_mels", "=8"):
         with pytest.raises(UsageError, match="KEY=VALUE"):
             parse_options([text])
@@ -75,22 +76,22 @@ def test_a_specification_gives_back_its_streams(tmp_path: Path, monkeypatch: pyt
     path = write_video(tmp_path / "v.mp4", 1.0)
     text = ["n_mels=8", "mobilenet_v2.frame=last", "network=msd+mtt"]
     chosen = options("mobilenet_v2+musicnn+logmel", options=parse_options(text), random_weights=True, fps=5)
-    for changed in (chosen, options("musicnn", weights=("musicnn-mtt",), options={"network": "mtt"})):
-        extract([str(path)], tmp_path / changed.streams.features, changed)
-        read = read_features(tmp_path / changed.streams.features / "v.npy")
+    for changed in (chosen, options("musicnn", weights={"musicnn": "musicnn-mtt"}, options={"network": "mtt"})):
+        extract([str(path)], tmp_path / changed.features.names, changed)
+        read = read_features(tmp_path / changed.features.names / "v.npy")
         assert read.spec is not None
         again = StreamFactory.for_spec(FeatureSpec.from_dict(read.spec.to_dict()))
         assert again.prototype().spec == read.spec
     monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
     part = read.spec.parts[0]
     for weights, given, said in (
-        ("ab" * 32, (), "give the file with --weights musicnn=FILE"),
-        ("ab" * 32, ("musicnn-mtt",), "come from other weights of musicnn"),
+        ("ab" * 32, {}, "give the file with --weights musicnn=FILE"),
+        ("ab" * 32, {ONLY: "musicnn-mtt"}, "come from other weights of musicnn"),
     ):
         spec = FeatureSpec((replace(part, weights=weights),), 0.25)
         with pytest.raises(CotransError, match=said):
             StreamFactory.for_spec(spec, given)
-    kinetics = StreamFactory(StreamOptions("resnet50", random_weights=True)).prototype().spec.parts[0]
+    kinetics = StreamFactory(FeatureRequest("resnet50", random_weights=True)).prototype().spec.parts[0]
     with pytest.raises(MissingDependencyError, match="cotrans weights get tsn-resnet50-kinetics400"):
         StreamFactory.for_spec(FeatureSpec((replace(kinetics, weights="2692d16c" * 8),), 0.25))
 

@@ -17,7 +17,7 @@ from pipelines.features.media import AudioBlock, decode
 from pipelines.features.networks.files import build_network_extractor, network_options
 from pipelines.features.networks.tflite import TfliteNetwork
 from pipelines.features.networks.tflite_metadata import TfliteMetadata, read_metadata
-from pipelines.features.stream_factory import StreamOptions
+from pipelines.features.request import ONLY, FeatureRequest
 from tests.features.tflite_files import audio_metadata, save
 
 MATRIX = np.random.default_rng(0).normal(size=(800, 5)).astype(np.float32)
@@ -110,13 +110,13 @@ def test_nothing_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 
 
 def test_a_plus_joins_extractors_and_may_be_in_a_file_name() -> None:
-    assert StreamOptions("tflite:a+b.tflite+logmel").names == ["tflite:a+b.tflite", "logmel"]
+    assert FeatureRequest("tflite:a+b.tflite+logmel").extractors == ("tflite:a+b.tflite", "logmel")
 
 
 def test_yamnet_names_what_it_hears(shared_dir: Path, tmp_path: Path) -> None:
     network = shared_dir / "yamnet" / "yamnet.tflite"
     dog, baby = (shared_dir / "esc10" / name for name in ("dog/1-110389-A-0.ogg", "crying_baby/1-211527-A-20.ogg"))
-    options = StreamOptions("yamnet", options={"output": "classes"}, weights=(str(network),))
+    options = FeatureRequest("yamnet", options={"output": "classes"}, weights={ONLY: str(network)})
     extract([str(dog), str(baby)], tmp_path, ExtractionOptions(options, workers=1))
     for file, name in ((dog, "Dog"), (baby, "Baby cry, infant cry")):
         strongest = describe(tmp_path / f"{file.stem}.npy").details["strongest"]

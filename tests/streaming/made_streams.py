@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.checkpoints.checkpoint import save_checkpoint
+from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.streaming import PredictionOptions, Stream, StreamModel, find_sources, open_model
 from pipelines.streaming.options import PlayOptions
@@ -30,7 +31,7 @@ def write_model(
     spec: FeatureSpec | None = None
     if features is not None:
         random = "mobilenet" in features
-        spec = StreamFactory(StreamOptions(features, hop=hop, random_weights=random)).prototype().spec
+        spec = StreamFactory(FeatureRequest(features, hop=hop, random_weights=random)).prototype().spec
     sizes = {"width": 16, "heads": 2, "feed_forward": 16, "window": 6, "classes": len(CLASSES), **changes}
     torch.manual_seed(seed)
     model = ContinualTransformer(ModelConfig(input_width=spec.width if spec else WIDTH, blocks=blocks, **sizes))

@@ -10,7 +10,7 @@ import pytest
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.extraction.run import ExtractionOptions, extract
 from pipelines.features.files.feature_files import read_features
-from pipelines.features.stream_factory import StreamOptions
+from pipelines.features.request import FeatureRequest
 from tests.streaming.made_streams import (
     played,
     scores_of,
@@ -32,7 +32,7 @@ def test_scores_are_those_of_the_regular_model_on_extracted_features(
 ) -> None:
     video = write_video(tmp_path / "video.mp4", 2.4)
     model = small_model(tmp_path, features, hop=hop, blocks=blocks)
-    streams = StreamOptions(features, hop=hop, random_weights="mobilenet" in features)
+    streams = FeatureRequest(features, hop=hop, random_weights="mobilenet" in features)
     extract([str(video)], tmp_path / "out", ExtractionOptions(streams))
     file = read_features(tmp_path / "out" / "video.npy")
 
@@ -72,7 +72,7 @@ def test_a_part_of_a_file(tmp_path: Path) -> None:
 def test_features_that_do_not_fit_are_refused_with_the_reason(tmp_path: Path) -> None:
     model = small_model(tmp_path, "logmel", hop=0.1)
     sound = write_sound(tmp_path / "sound.wav", 1.0)
-    streams = StreamOptions("logmel", hop=0.2)
+    streams = FeatureRequest("logmel", hop=0.2)
     extract([str(sound)], tmp_path / "out", ExtractionOptions(streams))
     other_hop = r"have a hop of 0\.2, not 0\.1, which is what the model was trained on"
     with pytest.raises(ConfigurationError, match=other_hop):

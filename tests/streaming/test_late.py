@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from pipelines.errors import UsageError
+from pipelines.features.files.feature_rows import FeatureRows
 from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
 from pipelines.streaming.pipeline import LIVE_ROWS
 from pipelines.streaming.predicting.prediction import Prediction
-from pipelines.streaming.sources.feature_source import FeatureRows
 from tests.streaming.made_streams import played, scores_of, small_model, window_scores, write_rows, write_sound
 
 HOP = 0.02  # seconds
@@ -78,8 +78,8 @@ def test_wait_drops_nothing_and_reads_no_further_than_its_queue(
     model = small_model(tmp_path)
     expected = scores_of(played([tmp_path / "rows.npy"], model))
     read: list[int] = []  # rows that the source has given
-    row = FeatureRows.row
-    monkeypatch.setattr(FeatureRows, "row", lambda self, index: read.append(index) or row(self, index))
+    some = FeatureRows.__getitem__
+    monkeypatch.setattr(FeatureRows, "__getitem__", lambda self, rows: read.append(rows.start) or some(self, rows))
     ahead: list[int] = []
 
     def wait(step: int) -> None:

@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from pipelines.datasets.source import FeatureOptions
 from pipelines.errors import ConfigurationError
+from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.augment import augment, warped
 from pipelines.training.bands import BandLayout, band_layout
 from pipelines.training.batching import BatchLoader
-from pipelines.training.feature_cache import feature_spec
-from pipelines.training.recipe import AugmentationOptions, DataOptions, FeatureOptions, ScheduleOptions
+from pipelines.training.recipe import AugmentationOptions, DataOptions, ScheduleOptions
 from pipelines.training.run import train, train_on
 from pipelines.training.sampling import Sample
 from pipelines.training.schedules import LearningRate
@@ -73,7 +75,7 @@ def test_warping_moves_mel_bands_as_higher_frequencies_would(bands: int, lowest:
     hertz = librosa.mel_frequencies(n_mels=bands + 2, fmin=lowest, fmax=highest)[1:-1]
     tones = np.array([700.0, 1500.0, 2500.0, 0.7 * highest])
     options = {"sample_rate": 32000, "n_mels": bands, "lowest": lowest, "highest": highest}
-    spec = feature_spec(FeatureOptions(names="logmel", hop=0.1, options=options))
+    spec = StreamFactory(FeatureRequest("logmel", hop=0.1, options=options)).prototype().spec
     layout = band_layout(AugmentationOptions(warp=0.15), spec, spec.width)
     assert layout.bands == bands and layout.levels == (True, False, True)  # mean, std, max
 
@@ -89,13 +91,13 @@ def test_warping_moves_mel_bands_as_higher_frequencies_would(bands: int, lowest:
 
 def test_the_bands_of_spoken_digits_are_where_they_were_when_it_was_trained() -> None:
     options = {"sample_rate": 8000, "n_mels": 24, "window": 0.3, "frames": 6, "level": "relative"}
-    spec = feature_spec(FeatureOptions(names="logmel", hop=0.05, options=options))
+    spec = StreamFactory(FeatureRequest("logmel", hop=0.05, options=options)).prototype().spec
     assert band_layout(AugmentationOptions(bands=24, warp=0.12), spec, 144) == BandLayout(24, knee=0.42, below=0)
 
 
 def test_bands_of_default_rows_stay_with_their_statistic() -> None:
     """Rows of mean, std and max of each band: nothing moves from one to the next, and an echo has no deviation."""
-    spec = feature_spec(FeatureOptions(names="logmel", hop=0.1, options={"n_mels": 8}))
+    spec = StreamFactory(FeatureRequest("logmel", hop=0.1, options={"n_mels": 8})).prototype().spec
     rows = np.tile(np.repeat(np.array([1.0, 2.0, 3.0], np.float32), 8), (5, 1))
     unit = FeatureStatistics(np.zeros(24, np.float32), np.ones(24, np.float32))
     warp, equalizer = AugmentationOptions(warp=0.3), AugmentationOptions(equalizer=0.5)
@@ -112,7 +114,7 @@ def test_what_the_features_do_not_allow_is_told_before_they_are_extracted(tmp_pa
             tiny_recipe(),
             augmentation=augmentation,
             data=DataOptions("folder", root=str(tmp_path / "none")),  # would be the next error
-            features=FeatureOptions(names=names, hop=0.25),
+            features=FeatureOptions(FeatureRequest(names, hop=0.25)),
         )
         with pytest.raises(ConfigurationError) as caught:
             train(recipe, tmp_path / "run")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.datasets.source import open_source
 from pipelines.errors import ConfigurationError, UsageError
 from pipelines.model.presets import PRESETS
-from pipelines.training.data import open_media
 from pipelines.training.recipe_file import (
     build_recipe,
     find_recipe,
@@ -29,12 +29,13 @@ from pipelines.training.recipe_file import (
 )
 def test_feature_options_that_nothing_would_use_are_refused(flags: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        open_media(build_recipe(None, {"data.dataset": "gtzan", **flags}))
+        open_source(build_recipe(None, {"data.dataset": "gtzan", **flags}).source)
 
 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_round_trip_of_every_preset(preset: str) -> None:
     flags = {"model.preset": preset, "data.dataset": "gtzan", "data.options.split": "fault-filtered"}
+    flags |= {"features.names": "vggish"}
     recipe = build_recipe(None, {**flags, "features.weights.vggish": "a file.pth", "model.window": 32})
     assert recipe.model.changes["window"] == 32
     assert parse_recipe(recipe_text(recipe)) == recipe

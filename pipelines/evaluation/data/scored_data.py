@@ -13,9 +13,11 @@ from typing import Any
 
 from pipelines.checkpoints.checkpoint import Checkpoint
 from pipelines.datasets.dataset import ALL, Dataset
+from pipelines.datasets.feature_cache import OnItem, cached_features
 from pipelines.datasets.item import Item
 from pipelines.datasets.opening import dataset_options
 from pipelines.datasets.options import dividing_options
+from pipelines.datasets.source import DataSource, FeatureOptions, open_source
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.data.contenders import training_record
 from pipelines.evaluation.data.data_request import DataRequest
@@ -29,9 +31,6 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.running.runner import Damage
 from pipelines.training.artifacts import RunFolder
-from pipelines.training.data import open_media
-from pipelines.training.feature_cache import OnItem, cached_features
-from pipelines.training.recipe import DataOptions, FeatureOptions, Recipe
 
 
 @dataclass(frozen=True)
@@ -48,29 +47,31 @@ class ScoredData:
 
     def __init__(self, request: DataRequest, model: Path | None = None) -> None:
         """model: a checkpoint; what the request leaves open is taken from its training."""
-        same = None if model is None else is_same_folder(model, request.root)
-        self._request = _completed(request, {} if model is None else training_record(model), same)
+        same = None if model is None else is_same_folder(model, request.source.root)
+        given = request.source
+        self._source = _completed(given, {} if model is None else training_record(model), same)
+        self._weights = request.weights
         self.notes: tuple[str, ...] = ()
         self.other_data = False  # certainly not what the model was trained on
         part = request.part
         try:
-            dataset = _opened(self._request)
+            dataset = _opened(self._source)
         except UsageError as error:
-            inherited = dividing_options(self._request.options).keys() - dividing_options(request.options).keys()
-            if request.dataset != "folder" or not inherited or same:
+            inherited = dividing_options(self._source.options).keys() - dividing_options(given.options).keys()
+            if given.dataset != "folder" or not inherited or same:
                 raise
             # The division of the training folder does not apply here: this is another folder, all of it unseen.
-            without = {key: value for key, value in self._request.options.items() if key not in inherited}
-            self._request = replace(self._request, options=without)
-            dataset = _opened(self._request)
+            without = {key: value for key, value in self._source.options.items() if key not in inherited}
+            self._source = replace(self._source, options=without)
+            dataset = _opened(self._source)
             part = part or ALL
             self.other_data = True
             self.notes = (
-                f"{request.root} cannot be divided as the model's training data were ({error}): taken to be other "
+                f"{given.root} cannot be divided as the model's training data were ({error}): taken to be other "
                 f"data, scored: {part}",
             )
-        if dataset.hop is None and request.features.hop is not None and request.features.names is None:
-            dataset = replace(dataset, hop=request.features.hop)
+        if dataset.hop is None and given.features.file_hop is not None:
+            dataset = replace(dataset, hop=given.features.file_hop)
         self.dataset = dataset
         self.part = part or next((part for part in ("test", "validation") if part in dataset.splits), "test")
         self.items = len(dataset.split(self.part))  # an empty one is an error
@@ -79,7 +80,7 @@ class ScoredData:
     @property
     def options(self) -> Mapping[str, Any]:
         """The options that the dataset was opened with."""
-        return self._request.options
+        return self._source.options
 
     @property
     def has_features(self) -> bool:
@@ -96,13 +97,15 @@ class ScoredData:
         """The part with the features that a model takes; media is extracted once and kept."""
         parts = (ALL,) if parts and ALL in parts else parts or (self.part,)  # an item is there once
         items = tuple(item for part in parts for item in self.dataset.split(part))
-        features = self._request.features
-        if features.names is None and all(item.features for item in items):
+        features = self._source.features
+        if features.request is None and all(item.features for item in items):
+            if self._weights:
+                raise UsageError("--weights: the features exist already and none are extracted: leave it out")
             notes = _differing(self.dataset.spec, checkpoint.features, path)
             return PartWithFeatures(replace(self.dataset, items=items), notes=notes)
-        if features.names is None:
+        if features.request is None:
             without = next(item for item in items if not item.features)
-            features = _own_features(checkpoint, path, features, without)
+            features = _own_features(checkpoint, path, features, self._weights, without)
         key = repr((parts, features))
         if key not in self._found:
             self._found[key] = self._extracted(items, features, on_item)
@@ -129,42 +132,37 @@ class ScoredData:
         )
 
 
-def _opened(request: DataRequest) -> Dataset:
-    data = DataOptions(
-        dataset=request.dataset,
-        root=None if request.root is None else str(request.root),
-        options=dict(request.options),
-    )
-    return open_media(Recipe(data=data, features=_for_opening(request.dataset, request.features)))
+def _opened(source: DataSource) -> Dataset:
+    features = source.features
+    if "hop" not in dataset_options(source.dataset):
+        # A rate that a dataset has no use for still says how fast is real time.
+        features = replace(features, file_hop=None)
+    return open_source(replace(source, features=features))
 
 
-def _completed(request: DataRequest, record: Mapping[str, Any], same: bool | None) -> DataRequest:
-    """The request with what it leaves open as it was in training.
+def _completed(source: DataSource, record: Mapping[str, Any], same: bool | None) -> DataSource:
+    """The source with what it leaves open as it was in training.
 
     Once the user says anything about the division, nothing of it is taken over: half of each would be neither.
     """
-    recorded = recorded_options(record, request.dataset)
-    if request.dataset == "folder":
-        recorded = applicable_options(recorded, request.root, same)
-    if dividing_options(request.options):
+    recorded = recorded_options(record, source.dataset)
+    if source.dataset == "folder":
+        recorded = applicable_options(recorded, source.root, same)
+    if dividing_options(source.options):
         recorded = {key: value for key, value in recorded.items() if key not in dividing_options(recorded)}
-    features = request.features
+    features = source.features
     trained_on = record.get("features", {})
-    if features.directory is not None and features.hop is None and recorded:
-        features = replace(features, hop=trained_on.get("hop"))
+    if features.directory is not None and features.file_hop is None and recorded:
+        features = replace(features, file_hop=trained_on.get("hop"))
     cache = trained_on.get("cache")
     if features.cache is None and cache and Path(str(cache)).is_dir():
         features = replace(features, cache=str(cache))  # what training extracted is not extracted again
-    return replace(request, options={**recorded, **request.options}, features=features)
+    return replace(source, options={**recorded, **source.options}, features=features)
 
 
-def _for_opening(dataset: str, features: FeatureOptions) -> FeatureOptions:
-    """What finding feature files depends on. A rate that a dataset has no use for still says how fast is real time."""
-    wanted = features.names is not None or "hop" in dataset_options(dataset)
-    return FeatureOptions(names=features.names, directory=features.directory, hop=features.hop if wanted else None)
-
-
-def _own_features(checkpoint: Checkpoint, path: Path, given: FeatureOptions, item: Item) -> FeatureOptions:
+def _own_features(
+    checkpoint: Checkpoint, path: Path, given: FeatureOptions, weights: Mapping[str, str], item: Item
+) -> FeatureOptions:
     """The extractors that a model was trained with, from its specification."""
     spec = checkpoint.features
     if spec is None:
@@ -172,29 +170,16 @@ def _own_features(checkpoint: Checkpoint, path: Path, given: FeatureOptions, ite
             f"there are no features of {item.name}, and {path} does not say which it takes: name extractors with "
             "--features (musicnn, logmel, vggish, …), or give a folder of feature files with --feature-dir"
         )
-    if given.hop not in (None, spec.hop):
+    if given.file_hop not in (None, spec.hop):
         raise ConfigurationError(
-            f"--hop {given.hop:g}: {path} was trained on features with a hop of {spec.hop:g}; leave --hop out"
+            f"--hop {given.file_hop:g}: {path} was trained on features with a hop of {spec.hop:g}; leave --hop out"
         )
     beside = RunFolder(path.parent).extractor  # of the paper's stage 1
-    weights = {**({spec.name: str(beside)} if beside.is_file() else {}), **given.weights}
-    factory = StreamFactory.for_spec(spec, tuple(f"{name}={file}" for name, file in weights.items()))
-    chosen = factory.options
-    if chosen.random_weights:
+    beside_model = {spec.name: str(beside)} if beside.is_file() else {}
+    request = StreamFactory.for_spec(spec, {**beside_model, **weights}).request
+    if request.random_weights:
         raise UsageError(f"{path} takes features of random weights, which cannot be made again: give --feature-dir")
-    return replace(
-        given,
-        names=chosen.features,
-        hop=chosen.hop,
-        align=chosen.align,
-        options=dict(chosen.options),
-        weights=dict(_pair(text) for text in chosen.weights),
-    )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value
+    return replace(given, request=request, file_hop=None)
 
 
 def _differing(found: FeatureSpec | None, wanted: FeatureSpec | None, path: Path) -> tuple[str, ...]:

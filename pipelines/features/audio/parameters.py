@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from pipelines.errors import CheckpointError, MissingDependencyError
 from pipelines.features.weights.reading import read_weight_file
 
-RANDOM = "random"  # stands in a specification in place of the checksum
 RANDOM_SEED = 0
 RANDOM_DEVIATION = 0.05
 

@@ -16,13 +16,13 @@ from torch import nn
 
 from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
 from pipelines.features.audio.mel import vggish_front_end
-from pipelines.features.audio.parameters import RANDOM, load_strictly, randomise, read_state
+from pipelines.features.audio.parameters import load_strictly, randomise, read_state
 from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.vggish_network import EMBEDDING, FRAMES, PENULTIMATE, PcaParameters, Vggish
 from pipelines.features.audio.windowed import WindowedExtractor, of_windows
 from pipelines.features.audio.winograd import WinogradBlock
 from pipelines.features.extractor import Rows
-from pipelines.features.spec import Align, ExtractorSpec, Option
+from pipelines.features.spec import RANDOM, Align, ExtractorSpec, Option
 from pipelines.files import file_sha256
 
 WINDOW_SECONDS = 1.0

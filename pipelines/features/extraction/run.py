@@ -10,18 +10,18 @@ from typing import Any
 
 from pipelines.errors import InputError, UsageError
 from pipelines.features.default_features import tracks_of
+from pipelines.features.extraction.parallel import extract_in_parallel
 from pipelines.features.extraction.recording import Outcome, OutputError, Target, extract_recording, look_up
 from pipelines.features.extraction.sources import Found, Recording, find_recordings
-from pipelines.features.extraction.worker_pool import FatalWorkerError, WorkerDiedError, WorkerPool
 from pipelines.features.files.feature_files import read_features, read_manifest
 from pipelines.features.files.layout import LAYOUTS, OADTR_PARTS, OADTR_PICKLE, modality, target_files
 from pipelines.features.files.npy_writer import Dtype
 from pipelines.features.files.oadtr_pickle import write_oadtr_pickle
-from pipelines.features.spec import FeatureSpec
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.request import FeatureRequest
+from pipelines.features.spec import RANDOM, FeatureSpec
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import refuse_overwriting, unwritable
 
-WORKER_MODULE = "pipelines.features.extraction.worker"
 DTYPES = ("float32", "float16")
 AUTO = "auto"  # features by what the recordings hold
 
@@ -30,10 +30,11 @@ AUTO = "auto"  # features by what the recordings hold
 class ExtractionOptions:
     """What to compute and how to write it."""
 
-    streams: StreamOptions  # `features` may be AUTO
+    features: FeatureRequest  # its names may be AUTO
     dtype: Dtype = "float32"
     layout: str = "npy"
     workers: int = 1
+    device: str = "auto"  # of video networks
     force: bool = False  # write complete outputs again
 
 
@@ -128,10 +129,10 @@ def extract(
     started = time.monotonic()
     found = find_recordings(sources)
     reason = None
-    if options.streams.features == AUTO:
+    if options.features.names == AUTO:
         tracks = tracks_of(recording.path for recording in found.recordings)
-        options, reason = replace(options, streams=replace(options.streams, features=tracks.features)), tracks.reason
-    streams = StreamFactory(options.streams)
+        options, reason = replace(options, features=replace(options.features, names=tracks.features)), tracks.reason
+    streams = StreamFactory(options.features, options.device)
     spec = streams.prototype().spec
     target = Target(out, options.layout, options.dtype, options.force)
     outcomes: dict[str, Outcome] = {}
@@ -161,7 +162,7 @@ def extract(
         width=spec.width,
         layout=options.layout,
         dtype=options.dtype,
-        random_weights=any(part.weights == "random" for part in spec.parts),
+        random_weights=any(part.weights == RANDOM for part in spec.parts),
         outcomes=tuple(sorted(outcomes.values(), key=lambda outcome: outcome.name)),
         missing=found.missing,
         ignored=found.ignored,
@@ -224,23 +225,13 @@ def _run(
             meter.finish(recording, outcome)
             yield outcome
         return
-    setup = {"target": {**asdict(target), "folder": str(target.folder)}, "streams": options.streams.to_dict()}
-    tasks = [{"path": str(recording.path), "name": recording.name, "wait": wait} for recording in recordings]
-    pool = WorkerPool(WORKER_MODULE, setup, min(options.workers, len(recordings)))
-    try:
-        for index, result in pool.map(tasks, lambda index, value: meter.watch(recordings[index])(*value)):
-            outcome = _worker_outcome(recordings[index], result)
-            meter.finish(recordings[index], outcome)
-            yield outcome
-    except FatalWorkerError as error:
-        raise OutputError(str(error)) from error
 
+    def on_seconds(index: int, done: float, total: float | None) -> None:
+        meter.watch(recordings[index])(done, total)
 
-def _worker_outcome(recording: Recording, result: Any) -> Outcome:
-    if isinstance(result, WorkerDiedError):
-        message = f"{recording.path}: the process that decoded it died ({result})"
-        return Outcome(recording.name, recording.path.as_posix(), "failed", message=message)
-    return Outcome(**result)
+    for index, outcome in extract_in_parallel(recordings, target, streams, options.workers, wait, on_seconds):
+        meter.finish(recordings[index], outcome)
+        yield outcome
 
 
 def _join_oadtr(out: Path) -> tuple[str, ...]:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from pipelines.features.extraction.recording import OutputError, Target, extract_recording
-from pipelines.features.extraction.sources import Recording
+from pipelines.features.extraction.parallel import read_setup, read_task
+from pipelines.features.extraction.recording import OutputError, extract_recording
 from pipelines.features.extraction.worker_pool import serve, worker_channel
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
 
 PROGRESS_EVERY = 0.2  # seconds
 
 
 def main() -> None:
     tasks, out = worker_channel()
-    setup = next(tasks)
-    target = Target(**{**setup["target"], "folder": Path(setup["target"]["folder"])})
-    streams = StreamFactory(StreamOptions.from_dict(setup["streams"]))
+    target, streams = read_setup(next(tasks))
 
     def work(task: dict[str, Any], progress: Callable[[Any], None]) -> tuple[str, Any]:
         last = 0.0
@@ -31,9 +27,9 @@ def main() -> None:
                 last = time.monotonic()
                 progress([done, total])
 
-        recording = Recording(Path(task["path"]), task["name"])
+        recording, wait = read_task(task)
         try:
-            outcome = extract_recording(recording, target, streams, on_seconds, wait=task["wait"])
+            outcome = extract_recording(recording, target, streams, on_seconds, wait)
         except OutputError as error:
             return "fatal", str(error)
         return "result", asdict(outcome)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pipelines.errors import UsageError
-from pipelines.features.networks.files import is_network_file, network_path
+from pipelines.features.networks.file_names import is_network_file
+from pipelines.features.networks.files import network_path
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
 
 Layout = Literal["npy", "lstr", "oadtr", "video_features"]

@@ -8,23 +8,16 @@ from pathlib import Path
 from pipelines.errors import InputError, UsageError
 from pipelines.features.extractor import AudioExtractor, VideoExtractor
 from pipelines.features.networks.extractors import network_extractor
+from pipelines.features.networks.file_names import FILE_FORMATS, is_network_file
 from pipelines.features.networks.network import Network, default_options
 from pipelines.features.networks.onnx import OnnxNetwork
 from pipelines.features.networks.tflite import TfliteNetwork
 from pipelines.features.spec import Align, Option
 
-# By what stands before the colon, which is also how the files' names end.
-FORMATS: Mapping[str, Callable[[Path, str], Network]] = {"onnx": OnnxNetwork, "tflite": TfliteNetwork}
-NETWORK_FILES = tuple(f"{format_name}:FILE" for format_name in FORMATS)
-
-
-def is_network_file(name: str) -> bool:
-    return name.partition(":")[0] in FORMATS and ":" in name
-
-
-def is_whole(name: str) -> bool:
-    """Whether the name of a network file ends as such files do: a "+" after it joins another extractor."""
-    return name.endswith(f".{name.partition(':')[0]}")
+FORMATS: Mapping[str, Callable[[Path, str], Network]] = dict(
+    zip(FILE_FORMATS, (OnnxNetwork, TfliteNetwork), strict=True)
+)
+NETWORK_FILES = tuple(f"{format_name}:FILE" for format_name in FILE_FORMATS)
 
 
 def network_path(name: str) -> Path:

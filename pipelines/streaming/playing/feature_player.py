@@ -6,12 +6,12 @@ import math
 import time
 
 from pipelines.errors import InputError
+from pipelines.features.request import DEFAULT_HOP
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
-from pipelines.features.stream_factory import DEFAULT_HOP
 from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.pacing import PlaybackClock
-from pipelines.streaming.sources.feature_source import open_rows
+from pipelines.streaming.sources.feature_source import open_source_rows
 
 
 def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
@@ -21,10 +21,11 @@ def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
     """
     context, source = emitter.context, emitter.source
     options, model = context.options, context.model
-    rows = open_rows(source, model.model.config.input_width, model.features)
-    spec = rows.spec or model.features or bare_spec(rows.width, options.hop)
+    opened = open_source_rows(source, model.model.config.input_width, model.features)
+    rows = opened.rows
+    spec = opened.spec or model.features or bare_spec(rows.width, options.hop)
     begin = math.ceil(options.start / spec.hop - 1e-9)
-    count = rows.count - begin
+    count = len(rows) - begin
     if options.duration is not None:
         count = min(count, round(options.duration / spec.hop))
     if count < 1:
@@ -36,7 +37,7 @@ def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
         if not options.fast:
             _wait(emitter, clock, (row + 1) * spec.hop)
         now = time.monotonic()
-        values = rows.row(begin + row)[None]
+        values = rows[begin + row : begin + row + 1]
         due = now if options.fast else clock.wall((row + 1) * spec.hop)
         emitter.emit(values, row, spec, lambda _, due=due: due, time.monotonic() - now)  # type: ignore[misc]
     return clock.wall(count * spec.hop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -52,7 +53,7 @@ class StreamModel:
 class FeatureStreams:
     """Makes a feature stream for each media source of a model."""
 
-    def __init__(self, name: str, spec: FeatureSpec | None, weights: tuple[str, ...], device: str) -> None:
+    def __init__(self, name: str, spec: FeatureSpec | None, weights: Mapping[str, str], device: str) -> None:
         self._name, self._spec, self._weights, self._device = name, spec, weights, device
         self._factory: StreamFactory | None = None
         self._lock = Lock()
@@ -74,12 +75,13 @@ def open_model(
     name: str | Path | None = None,
     *,
     device: str = "auto",
-    weights: tuple[str, ...] = (),
+    weights: Mapping[str, str] | None = None,
     activation: ScoreKind | None = None,
 ) -> StreamModel:
     """A built-in model by name, or a checkpoint by path.
 
-    name: None: the user's default model. weights: "[EXTRACTOR=]FILE" for networks whose weights are not known here.
+    name: None: the user's default model. weights: file by extractor (ONLY: the one that takes
+    one), for networks whose weights are not known here.
     activation: None: what the checkpoint says, which is sigmoid after a binary loss for each class.
     """
     path = find_model(name if name is not None else load_settings().default_model or DEFAULT_MODEL)
@@ -95,12 +97,12 @@ def open_model(
         parameter.requires_grad_(False)
     return StreamModel(
         name=str(name or path.stem),
-        files=(path, *(Path(text.partition("=")[2] or text) for text in weights)),
+        files=(path, *map(Path, (weights or {}).values())),
         model=model,
         class_names=checkpoint.class_names,
         features=checkpoint.features,
         score_kind=activation or checkpoint.score_kind,
         # The rule was fitted on the scores as the model was trained to give them.
         rejection=checkpoint.rejection if activation in (None, checkpoint.score_kind) else None,
-        feature_streams=FeatureStreams(str(name or path.stem), checkpoint.features, weights, device),
+        feature_streams=FeatureStreams(str(name or path.stem), checkpoint.features, weights or {}, device),
     )

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.files.feature_files import read_features
+from pipelines.features.files.feature_rows import FeatureRows
 from pipelines.features.files.npy_reader import read_npy
 from pipelines.features.spec import FeatureSpec, spec_difference
 from pipelines.streaming.sources.source import StreamSource, feature_paths
@@ -20,48 +20,37 @@ MOST_NAMES = 5  # videos of a pickle that an error names
 
 
 @dataclass(frozen=True)
-class FeatureRows:
-    """Rows side by side; they stay on the disk until they are asked for."""
+class SourceRows:
+    """The rows of a source, and what they are."""
 
-    parts: tuple[NDArray[Any], ...]  # each (rows, width of the part)
+    rows: FeatureRows
     spec: FeatureSpec | None  # None: the files do not say what they hold
 
-    @property
-    def count(self) -> int:
-        return int(self.parts[0].shape[0])
 
-    @property
-    def width(self) -> int:
-        return sum(int(part.shape[1]) for part in self.parts)
-
-    def row(self, index: int) -> NDArray[np.float32]:
-        """(width,)"""
-        return np.concatenate([np.asarray(part[index], np.float32) for part in self.parts])
-
-
-def open_rows(source: StreamSource, width: int, wanted: FeatureSpec | None) -> FeatureRows:
+def open_source_rows(source: StreamSource, width: int, wanted: FeatureSpec | None) -> SourceRows:
     """The rows of a source for a model that takes `width` numbers, those of the specification `wanted`."""
+    spec = None
     if source.target.lower().endswith((".pickle", ".pkl")):
-        rows = FeatureRows(_pickled(Path(source.target), source.entry), None)
+        parts = _pickled(Path(source.target), source.entry)
     else:
-        files = [read_features(Path(part)) for part in feature_paths(source.target)]
-        rows = FeatureRows(tuple(file.rows for file in files), files[0].spec if len(files) == 1 else None)
-    if len({part.shape[0] for part in rows.parts}) > 1:
-        counts = " and ".join(str(part.shape[0]) for part in rows.parts)
-        raise InputError(f"{source.name}: the parts have {counts} rows; they must have as many as each other")
+        files = {part: read_features(Path(part)) for part in feature_paths(source.target)}
+        parts = {part: file.rows for part, file in files.items()}
+        spec = next(iter(files.values())).spec if len(files) == 1 else None
+    rows = FeatureRows.joined([*parts.values()], [*parts], source.name)
     if rows.width != width:
         raise ConfigurationError(
             f"{source.name}: the features have {rows.width} numbers per row, but the model takes {width}: give those "
             "that it was trained on"
         )
-    if rows.spec is not None and wanted is not None and (difference := spec_difference(rows.spec, wanted)):
+    if spec is not None and wanted is not None and (difference := spec_difference(spec, wanted)):
         raise ConfigurationError(f"{source.name}: these features {difference}, which is what the model was trained on")
-    if rows.count == 0:
+    if len(rows) == 0:
         raise InputError(f"{source.name}: there is no row in it")
-    return rows
+    return SourceRows(rows, spec)
 
 
-def _pickled(path: Path, entry: str | None) -> tuple[NDArray[Any], ...]:
+def _pickled(path: Path, entry: str | None) -> dict[str, NDArray[Any]]:
+    """The parts of a video by their names."""
     from pipelines.datasets.pickle_cache import PickleFile, cached_arrays
 
     videos = cached_arrays(PickleFile(path))
@@ -73,4 +62,4 @@ def _pickled(path: Path, entry: str | None) -> tuple[NDArray[Any], ...]:
         raise InputError(f"{path}: {what}, as in {path.name}:{next(iter(videos))} (videos: {names})")
     parts = videos[entry]
     order = [part for part in PARTS if part in parts] + [part for part in parts if part not in PARTS]
-    return tuple(read_npy(parts[part]) for part in order)
+    return {part: read_npy(parts[part]) for part in order}

@@ -27,11 +27,11 @@ from pipelines.features.audio.musicnn.vgg import (
     without_dead_channels,
 )
 from pipelines.features.audio.musicnn.vgg_overlap import GRID, pooled_windows
-from pipelines.features.audio.parameters import RANDOM, load_strictly, randomise, read_state
+from pipelines.features.audio.parameters import load_strictly, randomise, read_state
 from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
 from pipelines.features.extractor import Rows
-from pipelines.features.spec import Align, ExtractorSpec
+from pipelines.features.spec import RANDOM, Align, ExtractorSpec
 from pipelines.files import file_sha256
 
 VGG_MARK, MUSICAL_MARK = "convolutions.", "branches."  # parameters that only one of the architectures has

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from pipelines.features.audio.mel import Frames, speech_front_end
-from pipelines.features.audio.parameters import RANDOM, load_strictly, randomise, read_state
+from pipelines.features.audio.parameters import load_strictly, randomise, read_state
 from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.speech.network import FRAMES, WIDTH, SpeechEmbedding
 from pipelines.features.audio.speech.overlap import SharedWindows
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
 from pipelines.features.extractor import Rows
-from pipelines.features.spec import Align, ExtractorSpec
+from pipelines.features.spec import RANDOM, Align, ExtractorSpec
 from pipelines.files import file_sha256
 
 FILE = "speech_embedding.safetensors"  # in `weights/`

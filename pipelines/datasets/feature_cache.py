@@ -10,22 +10,20 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 from pipelines.datasets.item import Item
+from pipelines.datasets.source import FeatureOptions
 from pipelines.errors import InputError
+from pipelines.features.extraction.parallel import extract_in_parallel
 from pipelines.features.extraction.recording import Outcome, Target, extract_recording, look_up
 from pipelines.features.extraction.sources import Recording
-from pipelines.features.extraction.worker_pool import FatalWorkerError, WorkerPool
-from pipelines.features.spec import Align, FeatureSpec
-from pipelines.features.stream_factory import StreamFactory, StreamOptions
+from pipelines.features.spec import FeatureSpec
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.settings import cache_dir
-from pipelines.training.recipe import FeatureOptions
 
 LAYOUT = "npy"
-WORKER_MODULE = "pipelines.features.extraction.worker"
 MOST_WORKERS = 8  # unless the recipe says more
 WORTH_A_WORKER = 60.0  # seconds of media; with less to do, starting a process takes longer than it saves
 OnItem = Callable[[int, int, str], None]  # recordings done, recordings in all, the one that comes next
@@ -40,26 +38,9 @@ class CachedFeatures:
     problems: dict[str, str]  # name of an item -> what is wrong with it; it may still be among the items
 
 
-def stream_options(options: FeatureOptions, device: str = "auto") -> StreamOptions:
-    """The extractors of a recipe."""
-    return StreamOptions(
-        features=options.names or "",
-        hop=options.hop,
-        align=cast(Align, options.align),
-        options=dict(options.options),
-        weights=tuple(f"{name}={file}" for name, file in options.weights.items()),
-        device=device,
-    )
-
-
-def feature_spec(options: FeatureOptions) -> FeatureSpec:
-    """What the extractors of a recipe give."""
-    return StreamFactory(stream_options(options)).prototype().spec
-
-
 def cached_features(
     items: Sequence[Item],
-    options: FeatureOptions,
+    features: FeatureOptions,
     on_item: OnItem | None = None,
     mine: Sequence[int] | None = None,
     wait: Callable[[], None] | None = None,
@@ -70,15 +51,16 @@ def cached_features(
     mine: the indices that this process extracts, of several that share the work; wait: until all have done theirs.
     Items whose media cannot be used are left out and reported.
     """
-    streams = StreamFactory(stream_options(options, device))
+    assert features.request is not None
+    streams = StreamFactory(features.request, device)
     spec = streams.prototype().spec
-    folder = (Path(options.cache) if options.cache else cache_dir() / "features") / _digest(spec)
+    folder = (Path(features.cache) if features.cache else cache_dir() / "features") / _digest(spec)
     target = Target(folder, LAYOUT, "float32", force=False)
     if wait is not None:  # the processes of a distributed run are the workers
         for index in mine or []:
             _outcome(items[index], target, streams)
         wait()
-    known = {} if wait is not None else _in_parallel(items, target, streams, options.workers, on_item)
+    known = {} if wait is not None else _in_parallel(items, target, streams, features.workers, on_item)
     found: list[Item] = []
     problems: dict[str, str] = {}
     for count, item in enumerate(items):
@@ -122,20 +104,15 @@ def _in_parallel(
     count = min(workers or _worth([items[index] for index in waiting]), len(waiting))
     if count < 2:
         return {}
-    setup = {"target": {**asdict(target), "folder": str(target.folder)}, "streams": streams.options.to_dict()}
     recordings = [_recording(Path(str(items[index].media))) for index in waiting]
-    tasks = [{"path": str(recording.path), "name": recording.name, "wait": True} for recording in recordings]
     outcomes: dict[int, Outcome] = {}
     done = len(items) - len(waiting)
-    try:
-        for place, result in WorkerPool(WORKER_MODULE, setup, count).map(tasks):
-            done += 1
-            if on_item is not None:
-                on_item(done, len(items) + 1, items[waiting[place]].name)
-            if isinstance(result, dict) and result["status"] in ("done", "damaged"):
-                outcomes[waiting[place]] = Outcome(**result)
-    except FatalWorkerError as error:
-        raise InputError(str(error)) from error
+    for place, outcome in extract_in_parallel(recordings, target, streams, count, wait=True):
+        done += 1
+        if on_item is not None:
+            on_item(done, len(items) + 1, items[waiting[place]].name)
+        if outcome.status in ("done", "damaged"):
+            outcomes[waiting[place]] = outcome
     return outcomes
 
 
