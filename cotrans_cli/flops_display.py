@@ -74,13 +74,9 @@ def show_attention(report: AttentionReport, detail: bool) -> None:
 
 def show_model(report: ModelReport, detail: bool) -> None:
     """Summary, reasons, and modules."""
-    cost, config = report.cost, report.cost.config
+    cost = report.cost
     prediction = "a step" if report.run == "continual" else "a window"
-    blocks = f"{config.blocks} block{'s' * (config.blocks > 1)}"
-    print_line(
-        f"{report.name}: n = {config.window}, d = {config.width}, {config.heads} heads, {blocks}, "
-        f"input {config.input_width}, {config.classes} classes"
-    )
+    print_line(report.headline)
     print_line()
     published = "–" if report.published is None else f"{report.published.millions} M"
     counts = [published, *map(_count, (report.work.paper_rule, report.work.macs, report.executed_macs))]

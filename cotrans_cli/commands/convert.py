@@ -200,15 +200,8 @@ def _show(conversion: Conversion) -> None:
 
 
 def _rows(conversion: Conversion) -> Iterator[tuple[str, str]]:
-    config = conversion.config
     yield "read", f"{conversion.source}: {conversion.kind}"
-    yield (
-        "model",
-        (
-            f"{config.input_width} inputs, width {config.width}, {config.heads} heads, window {config.window}, "
-            f"{config.classes} classes, {config.positional} positions, {conversion.parameters:,} parameters"
-        ),
-    )
+    yield "model", f"{conversion.config.sizes()}, {conversion.parameters:,} parameters"
     yield "mapped", f"{len(conversion.mapped)} tensors"
     dropped: dict[str, list[str]] = {}
     for key, reason in conversion.dropped.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -11,7 +12,8 @@ from torch import Tensor
 from pipelines.checkpoints.imported import Imported
 from pipelines.checkpoints.own_import import StackReference, filled_model
 from pipelines.errors import UsageError
-from pipelines.model.config import Encoding
+from pipelines.model.config import Encoding, ModelConfig
+from pipelines.model.transformer import ContinualTransformer
 
 
 def recycle(imported: Imported, positions: int, encoding: Encoding) -> Imported:
@@ -19,7 +21,7 @@ def recycle(imported: Imported, positions: int, encoding: Encoding) -> Imported:
 
     A learned table starts as the static one, repeated as often as it takes.
     """
-    config = imported.config
+    config = _transformer(imported, "--mode recycling")
     if config.positional != "static":
         raise UsageError(
             f"--mode recycling turns static positions into recycling ones, but this model's are {config.positional}: "
@@ -33,14 +35,14 @@ def recycle(imported: Imported, positions: int, encoding: Encoding) -> Imported:
     config = replace(config, positional="recycling", encoding=encoding, positions=positions)
     if encoding == "learned":
         weights["encoder.positions.table"] = table[torch.arange(positions) % config.window]
-    return _changed(imported, replace(imported, config=config, weights=weights), {})
+    return _changed(imported, config, weights, {})
 
 
 def deepen(imported: Imported) -> Imported:
     """The same weights as a stack of single-output blocks: each block keeps keys and values of the rows that it was
     given, as they were then. Linear cost at any depth, and no longer the same model.
     """
-    config = imported.config
+    config = _transformer(imported, "--mode deep")
     if config.decoder_blocks:
         raise UsageError("--mode deep has the newest row only, but the decoder reads all of them: add --drop-decoder")
     if config.embedding is not None or config.shortcut != "none":
@@ -58,26 +60,33 @@ def deepen(imported: Imported) -> Imported:
         config = replace(config, class_token_block=config.blocks)
     config = replace(config, stacking="deep")
     changed = replace(imported, config=config, weights=weights)
-    return replace(changed, reference=StackReference(filled_model(config, weights)))
+    return replace(changed, reference=StackReference(cast(ContinualTransformer, filled_model(config, weights))))
 
 
 def drop_decoder(imported: Imported) -> Imported:
     """The model without its decoder: the part of the classifier that read the decoder goes too."""
-    config = imported.config
+    config = _transformer(imported, "--drop-decoder")
     if not config.decoder_blocks:
         raise UsageError("--drop-decoder: this model has no decoder; leave it out")
     weights = {name: value for name, value in imported.weights.items() if not name.startswith("decoder.")}
     weights["classifier.weight"] = weights["classifier.weight"][:, : config.width].contiguous()
     config = replace(config, decoder_blocks=0, decoder_queries=0, decoder_heads=0, decoder_feed_forward=0)
     gone = {key: "--drop-decoder" for key, ours in imported.mapped.items() if ours.startswith("decoder.")}
-    return _changed(imported, replace(imported, config=config, weights=weights), gone)
+    return _changed(imported, config, weights, gone)
 
 
-def _changed(before: Imported, after: Imported, gone: Mapping[str, str]) -> Imported:
-    weights: Mapping[str, Tensor] = after.weights
+def _transformer(imported: Imported, option: str) -> ModelConfig:
+    if not isinstance(imported.config, ModelConfig):
+        raise UsageError(f"{option} is about transformers, and this is {imported.kind}: leave it out")
+    return imported.config
+
+
+def _changed(before: Imported, config: ModelConfig, weights: Mapping[str, Tensor], gone: Mapping[str, str]) -> Imported:
     return replace(
-        after,
-        reference=before.reference.changed(after.config, weights),
+        before,
+        config=config,
+        weights=weights,
+        reference=before.reference.changed(config, weights),
         mapped={key: ours for key, ours in before.mapped.items() if ours in weights},
         dropped={
             **before.dropped,

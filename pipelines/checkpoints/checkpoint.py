@@ -24,23 +24,24 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
-from pipelines.model.config import ModelConfig
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.base_config import BaseConfig
+from pipelines.model.continual_model import ContinualModel
+from pipelines.model.kinds import config_from_json, make_model
 from pipelines.wording import listed, one_line
 
 FORMAT = "cotrans-model"
 VERSION = 1
 _KEYS = ("format", "version", "config", "class_names", "features", "provenance", "checksum")
 _PRECISIONS = (torch.float32, torch.float64)
-_LARGEST_CYCLIC_TABLE = 2**28  # numbers: computed from the configuration, so no tensor in the file bounds it
+_MOST_COMPUTED = 2**28  # numbers that are computed from the configuration: no tensor in the file bounds them
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """A model and everything that its file says about it."""
 
-    model: ContinualTransformer  # in evaluation mode, on the CPU
-    config: ModelConfig
+    model: ContinualModel  # in evaluation mode, on the CPU
+    config: BaseConfig
     class_names: tuple[str, ...]
     features: FeatureSpec | None  # what the model was trained on; None: unknown
     provenance: Mapping[str, Any]  # where the weights came from; plain JSON values
@@ -52,7 +53,7 @@ class Checkpoint:
 class CheckpointHeader:
     """What a checkpoint says about itself: `load_checkpoint` without the weights."""
 
-    config: ModelConfig
+    config: BaseConfig
     class_names: tuple[str, ...]
     features: FeatureSpec | None
     provenance: Mapping[str, Any]
@@ -71,7 +72,7 @@ def default_class_names(classes: int) -> tuple[str, ...]:
 
 def save_checkpoint(
     path: Path,
-    model: ContinualTransformer,
+    model: ContinualModel,
     class_names: Sequence[str] | None = None,
     features: FeatureSpec | None = None,
     provenance: Mapping[str, Any] | None = None,
@@ -141,7 +142,7 @@ def read_header(path: Path) -> CheckpointHeader:
     if precision is None:
         raise CheckpointError(f"{path} holds weights of type {' and '.join(kinds)}; a checkpoint has F32 or F64 only")
     try:
-        config = ModelConfig.from_json(metadata["config"])
+        config = config_from_json(metadata["config"])
         names = _class_names(metadata["class_names"])
         described = json.loads(metadata["features"])
         features = None if described is None else FeatureSpec.from_dict(described)
@@ -159,21 +160,20 @@ def read_header(path: Path) -> CheckpointHeader:
     )
 
 
-def build_model(header: CheckpointHeader, path: Path) -> ContinualTransformer:
+def build_model(header: CheckpointHeader, path: Path) -> ContinualModel:
     """An empty model for the weights of a checkpoint, which must have exactly its tensors."""
     config, shapes = header.config, header.shapes
-    table = config.position_count * config.width if config.encoding == "cyclic" else 0
-    if config.blocks + config.decoder_blocks > len(shapes) or table > _LARGEST_CYCLIC_TABLE:
+    if config.depth > len(shapes) or config.computed_numbers > _MOST_COMPUTED:
         raise CheckpointError(f"{path} is damaged: its configuration is too large for the weights in it")
     model = empty_model(config, getattr(torch, header.precision))
     check_shapes({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes, str(path))
     return model
 
 
-def empty_model(config: ModelConfig, dtype: torch.dtype = torch.float32) -> ContinualTransformer:
+def empty_model(config: BaseConfig, dtype: torch.dtype = torch.float32) -> ContinualModel:
     """A model whose weights have shapes and no values yet: no memory, no random numbers."""
     with torch.device("meta"):
-        return ContinualTransformer(config).to(dtype)
+        return make_model(config).to(dtype)
 
 
 def check_shapes(wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str) -> None:
@@ -263,7 +263,7 @@ def _class_names(text: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _check_description(config: ModelConfig, names: tuple[str, ...], features: FeatureSpec | None) -> None:
+def _check_description(config: BaseConfig, names: tuple[str, ...], features: FeatureSpec | None) -> None:
     if len(names) != config.classes:
         raise ConfigurationError(f"there are {len(names)} class names for {config.classes} classes")
     repeated = sorted(name for name, count in Counter(names).items() if count > 1)

@@ -24,8 +24,9 @@ from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.features.files.npy_reader import read_npy
 from pipelines.files import file_sha256, unwritable
 from pipelines.metrics.probabilities import ScoreKind
+from pipelines.model.base_config import BaseConfig
 from pipelines.model.config import ModelConfig
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 
 Mode = Literal["exact", "recycling", "deep"]
 
@@ -51,7 +52,7 @@ class Conversion:
     output: Path
     kind: str
     mode: Mode
-    config: ModelConfig
+    config: BaseConfig
     class_names: tuple[str, ...]
     mapped: Mapping[str, str]  # their key to ours
     dropped: Mapping[str, str]  # their key to the reason
@@ -169,9 +170,7 @@ def _adapted(imported: Imported, options: ConversionOptions) -> Imported:
     return deepen(imported) if options.mode == "deep" else imported
 
 
-def _proven(
-    model: ContinualTransformer, imported: Imported, stream: Tensor, what: str, progress: Progress | None
-) -> Proof:
+def _proven(model: ContinualModel, imported: Imported, stream: Tensor, what: str, progress: Progress | None) -> Proof:
     proof = prove(model, imported.reference, stream, progress)
     if not proof.holds:
         raise CheckpointError(
@@ -182,7 +181,7 @@ def _proven(
     return proof
 
 
-def _own_features(path: Path, model: ContinualTransformer) -> Tensor:
+def _own_features(path: Path, model: ContinualModel) -> Tensor:
     """Features of the user's (T, input_width), from a .npy file."""
     try:
         array = read_npy(path)
@@ -202,7 +201,7 @@ def _own_features(path: Path, model: ContinualTransformer) -> Tensor:
 
 
 @torch.inference_mode()
-def _regular_macs(imported: Imported, model: ContinualTransformer) -> int:
+def _regular_macs(imported: Imported, model: ContinualModel) -> int:
     """MACs of the source's regular model for one prediction."""
     config = imported.config
     window = torch.zeros(1, config.window, config.input_width, dtype=model.classifier.weight.dtype)
@@ -210,14 +209,14 @@ def _regular_macs(imported: Imported, model: ContinualTransformer) -> int:
 
 
 @torch.inference_mode()
-def _step_macs(model: ContinualTransformer) -> int:
+def _step_macs(model: ContinualModel) -> int:
     """MACs of one step in a full window."""
     stream = random_stream(model.config, model.classifier.weight.dtype, seed=1)[: model.config.window + 1]
     _, state = model.steps(stream[:-1].unsqueeze(0), model.initial_state(1))
     return count_macs(model.step_, stream[-1:], state).total
 
 
-def _advice(options: ConversionOptions, opened: OpenedSource, config: ModelConfig, names: tuple[str, ...]) -> list[str]:
+def _advice(options: ConversionOptions, opened: OpenedSource, config: BaseConfig, names: tuple[str, ...]) -> list[str]:
     advice = []
     if options.drop_decoder:
         advice.append("the decoder is left out, and the classifier has lost the part that read it: train it again")
@@ -228,7 +227,7 @@ def _advice(options: ConversionOptions, opened: OpenedSource, config: ModelConfi
             "a deep stack is another model: each block keeps the keys and values that it was given; fine-tune it "
             "before use"
         )
-        if config.positional == "static":
+        if isinstance(config, ModelConfig) and config.positional == "static":
             advice.append(
                 "its static positions train one token at a time; with --positions 2n-1 they become recycling ones, "
                 "which train in chunks"

@@ -75,10 +75,7 @@ def _checkpoint(path: Path) -> Description:
     build_model(header, path)  # refuses tensors that are not those of the configuration
     config = header.config
     parameters = sum(map(math.prod, header.shapes.values()))
-    summary = (
-        f"continual transformer, {config.blocks} block{'s' * (config.blocks > 1)} ({config.stacking}), window "
-        f"{config.window}, width {config.width}, {config.input_width} inputs, {config.classes} classes"
-    )
+    summary = f"{config.summary()}, {config.input_width} inputs, {config.classes} classes"
     details = {
         "format_version": header.version,
         "precision": header.precision,

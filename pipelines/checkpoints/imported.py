@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 from torch import Tensor
 
 from pipelines.errors import UsageError
+from pipelines.model.base_config import BaseConfig
 from pipelines.model.config import Activation, Encoding, ModelConfig, Norm
 
 Entries = Literal["n", "2n-1"]
@@ -66,7 +67,7 @@ class Imported:
     """A model of another project as one of ours."""
 
     kind: str  # for people: "OadTR, 3 blocks, class token, decoder"
-    config: ModelConfig
+    config: BaseConfig
     weights: Mapping[str, Tensor]  # by our names
     mapped: Mapping[str, str]  # their key to ours
     dropped: Mapping[str, str]  # their key to the reason

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from pipelines.checkpoints.checkpoint import Checkpoint, empty_model
 from pipelines.checkpoints.imported import Imported, Outputs, Reference
+from pipelines.model.base_config import BaseConfig
 from pipelines.model.block import Block
 from pipelines.model.config import ModelConfig
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.places import window_places
 from pipelines.model.transformer import ContinualTransformer
 
@@ -21,7 +23,7 @@ from pipelines.model.transformer import ContinualTransformer
 class OwnReference:
     """Our model as a regular one: `model(window)`."""
 
-    model: ContinualTransformer
+    model: ContinualModel
 
     def changed(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> Reference:
         return OwnReference(filled_model(config, weights))
@@ -34,13 +36,13 @@ class OwnReference:
 
 
 @dataclass(frozen=True)
-class DeepReference:
-    """A deep stack has no window to start over from: its regular model is the banded pass over the whole stream."""
+class WholeReference:
+    """A deep stack or a recurrent model has no window to start over from: one pass over the whole stream instead."""
 
-    model: ContinualTransformer
+    model: ContinualModel
 
     def changed(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> Reference:
-        return DeepReference(filled_model(config, weights))
+        return WholeReference(filled_model(config, weights))
 
     def __call__(self, windows: Tensor, start: int) -> Outputs:
         """windows: (1, T, input_width), a stream from its first token on."""
@@ -53,11 +55,13 @@ class DeepReference:
 
 
 @dataclass(frozen=True)
-class StackReference(DeepReference):
+class StackReference(WholeReference):
     """A deep stack made of regular blocks: each runs on windows of what the one below gave, and its newest row goes on.
 
     No ring, no folding, no banded pass. For models without an embedding.
     """
+
+    model: ContinualTransformer
 
     def stream(self, tokens: Tensor, start: int = 0) -> Tensor:
         config, encoder = self.model.config, self.model.encoder
@@ -86,7 +90,7 @@ class StackReference(DeepReference):
         return outputs[0, 0 if lead else max(length - 1 - block.lag, 0)]
 
 
-def filled_model(config: ModelConfig, weights: Mapping[str, Tensor]) -> ContinualTransformer:
+def filled_model(config: BaseConfig, weights: Mapping[str, Tensor]) -> ContinualModel:
     """A model with these weights (our names), in evaluation mode."""
     model = empty_model(config, weights["classifier.weight"].dtype)
     model.load_state_dict({name: value.detach().clone() for name, value in weights.items()}, assign=True)
@@ -97,14 +101,12 @@ def read(checkpoint: Checkpoint) -> Imported:
     """A checkpoint of ours in the shape of an import."""
     weights = checkpoint.model.state_dict()
     return Imported(
-        kind=f"cotrans, {checkpoint.config.blocks} block{'s' * (checkpoint.config.blocks > 1)}",
+        kind=f"cotrans, {checkpoint.config.summary()}",
         config=checkpoint.config,
         weights=weights,
         mapped={name: name for name in weights},
         dropped={},
         notes=(),
         class_names=checkpoint.class_names,
-        reference=(
-            DeepReference(checkpoint.model) if checkpoint.config.stacking == "deep" else OwnReference(checkpoint.model)
-        ),
+        reference=(OwnReference(checkpoint.model) if checkpoint.config.windowed else WholeReference(checkpoint.model)),
     )

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from pipelines.checkpoints.imported import Outputs, Reference
-from pipelines.checkpoints.own_import import DeepReference
-from pipelines.model.config import ModelConfig
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.checkpoints.own_import import WholeReference
+from pipelines.model.base_config import BaseConfig
+from pipelines.model.continual_model import ContinualModel
 
 LIMIT = 1e-4  # relative difference above which a conversion is refused
 PROOF_WINDOWS = 6  # steps of the proof, in windows: far past the point where rings have wrapped
@@ -44,7 +44,7 @@ class Distance(Proof):
     features: str  # what it was measured on
 
 
-def random_stream(config: ModelConfig, dtype: torch.dtype, seed: int = 0) -> Tensor:
+def random_stream(config: BaseConfig, dtype: torch.dtype, seed: int = 0) -> Tensor:
     """Features for a proof: (6n, input_width), standard normal, the same every time."""
     generator = torch.Generator().manual_seed(seed)
     shape = (PROOF_WINDOWS * config.window, config.input_width)
@@ -52,7 +52,7 @@ def random_stream(config: ModelConfig, dtype: torch.dtype, seed: int = 0) -> Ten
 
 
 @torch.inference_mode()
-def prove(model: ContinualTransformer, reference: Reference, stream: Tensor, progress: Progress | None = None) -> Proof:
+def prove(model: ContinualModel, reference: Reference, stream: Tensor, progress: Progress | None = None) -> Proof:
     """Compare at every step of a stream (T, input_width), warm-up included."""
     worst = Proof(stream.shape[0], 0.0, 0.0, 1)
     largest = 0.0
@@ -68,7 +68,7 @@ def prove(model: ContinualTransformer, reference: Reference, stream: Tensor, pro
 
 
 @torch.inference_mode()
-def distance(model: ContinualTransformer, reference: Reference, stream: Tensor, features: str) -> Distance:
+def distance(model: ContinualModel, reference: Reference, stream: Tensor, features: str) -> Distance:
     """How far the scores are from those of another model, over a stream (T, input_width)."""
     pairs = list(zip(_steps(model, stream), _windows(reference, stream, model.config.window), strict=True))
     both = [_difference(Outputs(ours.logits, None), Outputs(theirs.logits, None)) for ours, theirs in pairs]
@@ -86,7 +86,7 @@ def distance(model: ContinualTransformer, reference: Reference, stream: Tensor, 
     )
 
 
-def _steps(model: ContinualTransformer, stream: Tensor) -> Iterator[Outputs]:
+def _steps(model: ContinualModel, stream: Tensor) -> Iterator[Outputs]:
     """Our outputs at every step."""
     state = model.initial_state(1)
     for token in stream.unsqueeze(1):
@@ -101,7 +101,7 @@ def _steps(model: ContinualTransformer, stream: Tensor) -> Iterator[Outputs]:
 def _windows(reference: Reference, stream: Tensor, window: int) -> Iterator[Outputs]:
     """The regular model's outputs on the last min(t, n) tokens, for every t."""
     length = stream.shape[0]
-    if isinstance(reference, DeepReference):
+    if isinstance(reference, WholeReference):
         yield from (Outputs(logits.unsqueeze(0), None) for logits in reference.stream(stream))
         return
     for end in range(1, min(window, length + 1)):

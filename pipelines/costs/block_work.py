@@ -19,12 +19,17 @@ def projection(config: ModelConfig, rows: int, thirds: int) -> Work:
     return linear(rows, config.width, thirds * config.width, bias, counted_bias=bias)
 
 
+def embed(modules: Modules, inputs: int, width: int, rows: int) -> None:
+    """Linear, layer norm and ReLU of `rows` tokens."""
+    work = linear(rows, inputs, width) + norm(rows, width) + activation(rows, width, "relu")
+    add(modules, "embedding", work)
+
+
 def entry(modules: Modules, config: ModelConfig, rows: int) -> None:
     """Features of `rows` tokens to what enters the encoder."""
     inputs = config.input_width
     if config.embedding is not None:
-        layer = linear(rows, inputs, config.embedding) + norm(rows, config.embedding)
-        add(modules, "embedding", layer + activation(rows, config.embedding, "relu"))
+        embed(modules, inputs, config.embedding, rows)
         inputs = config.embedding
     if config.embedding is None or inputs != config.width:
         add(modules, "input projection", linear(rows, inputs, config.width))

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from pipelines.costs.counting import MacCount, count_macs
 from pipelines.model import folding, retroactive
+from pipelines.model.base_config import BaseConfig
 from pipelines.model.block import Block
-from pipelines.model.config import ModelConfig
+from pipelines.model.continual_model import ContinualModel
+from pipelines.model.kinds import make_model
 from pipelines.model.places import fading, turn_at
 from pipelines.model.ring import LockstepCursor
 from pipelines.model.state import FoldedState, RetroactiveState, StreamState
@@ -28,15 +30,15 @@ class Executed:
     window: MacCount
 
 
-def build_model(config: ModelConfig) -> ContinualTransformer:
+def build_model(config: BaseConfig) -> ContinualModel:
     """A model with seeded random weights, in evaluation mode."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
-        return ContinualTransformer(config).eval()
+        return make_model(config).eval()
 
 
 @torch.inference_mode()
-def execute(model: ContinualTransformer) -> Executed:
+def execute(model: ContinualModel) -> Executed:
     """Run and count a step of one stream whose window is full, and a window."""
     state = warmed_up(model)
     step = count_macs(model.step_, random_tokens(model, 1)[:, 0], state)
@@ -44,7 +46,7 @@ def execute(model: ContinualTransformer) -> Executed:
 
 
 @torch.inference_mode()
-def warmed_up(model: ContinualTransformer) -> StreamState:
+def warmed_up(model: ContinualModel) -> StreamState:
     """The state of one stream whose window is full of the same token.
 
     Retroactive attention computes a row anew when the key that dominated it leaves (see `retroactive.py`). That work
@@ -52,8 +54,8 @@ def warmed_up(model: ContinualTransformer) -> StreamState:
     """
     state = model.initial_state()
     token = random_tokens(model, 1)[:, 0]
-    if model.config.single_output:
-        for _ in range(model.config.window):
+    if not isinstance(model, ContinualTransformer) or model.config.single_output:
+        for _ in range(model.config.warm_up):
             _, state = model.step_(token, state)
         return state
     # Of an exact stack only block 1 remembers anything, so that is all there is to warm up.
@@ -72,9 +74,8 @@ def warmed_up(model: ContinualTransformer) -> StreamState:
     return state
 
 
-def random_tokens(model: ContinualTransformer, count: int) -> Tensor:
+def random_tokens(model: ContinualModel, count: int) -> Tensor:
     """Seeded tokens (1, count, input_width) of the model's precision."""
     generator = torch.Generator().manual_seed(_SEED)
-    weight = model.classifier.weight
     tokens = torch.randn(1, count, model.config.input_width, generator=generator)
-    return tokens.to(weight.device, weight.dtype)
+    return tokens.to(model.device, model.dtype)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import torch
 
-from pipelines.costs.step_work import step_work
-from pipelines.costs.window_work import window_work
+from pipelines.costs.kinds import COUNTS
 from pipelines.costs.work import Work
-from pipelines.model.config import ModelConfig
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.base_config import BaseConfig
+from pipelines.model.kinds import make_model
+from pipelines.model.state import flat_tensors
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class ModuleCost:
 class ModelCost:
     """A whole model."""
 
-    config: ModelConfig
+    config: BaseConfig
     modules: tuple[ModuleCost, ...]
     state_bytes: int  # what one stream remembers
-    constant_bytes: int  # tables of a folded first block, shared by all streams
+    constant_bytes: int  # tables computed from the weights, shared by all streams
 
     @property
     def parameters(self) -> int:
@@ -55,77 +55,21 @@ class ModelCost:
         return self.window.macs / self.step.macs
 
 
-def model_cost(config: ModelConfig) -> ModelCost:
+def model_cost(config: BaseConfig) -> ModelCost:
     """Count a model of this configuration, without its weights."""
     with torch.device("meta"):
-        model = ContinualTransformer(config)
+        model = make_model(config)
         state = model.initial_state()
-    parameters = _parameters(model)
-    step, window = step_work(config), window_work(config)
-    names = list(dict.fromkeys([*_order(config), *step, *window, *parameters]))
+    counts = COUNTS[config.kind]
+    parameters: dict[str, int] = defaultdict(int)
+    for key, tensor in model.named_parameters():
+        parameters[counts.module_name(key)] += tensor.numel()
+    step, window = counts.step(config), counts.window(config)
+    names = list(dict.fromkeys([*counts.module_order(config), *step, *window, *parameters]))
     modules = tuple(
         ModuleCost(name, parameters.get(name, 0), step.get(name, Work()), window.get(name, Work()))
         for name in names
         if name in parameters or name in step or name in window
     )
-    tables = 0 if state.tables is None else sum(table.nbytes for table in state.tables)
+    tables = sum(tensor.nbytes for tensor in flat_tensors(state.tables))
     return ModelCost(config, modules, state.nbytes, tables)
-
-
-def _order(config: ModelConfig) -> list[str]:
-    """Names in the order in which a token meets the modules."""
-    names = ["embedding", "input projection", "positions", "class token"]
-    for index in range(1, config.blocks + 1):
-        names += [f"block {index} {part}" for part in ("in-projection", "attention", "out-projection")]
-        names += [f"block {index} feed-forward", f"block {index} norms"]
-    return [*names, "final norm", "decoder queries"]
-
-
-# How the parameters of a module are named in reports.
-_BLOCK_PARTS = {
-    "in_projection": "in-projection",
-    "out_projection": "out-projection",
-    "expand": "feed-forward",
-    "contract": "feed-forward",
-    "attention_norm": "norms",
-    "feed_forward_norm": "norms",
-}
-_DECODER_PARTS = {
-    "self_attention": "self-attention",
-    "cross_attention": "cross-attention",
-    "expand": "feed-forward",
-    "contract": "feed-forward",
-    "self_norm": "norms",
-    "cross_norm": "norms",
-    "feed_forward_norm": "norms",
-}
-_TOP = {
-    "embedding": "embedding",
-    "input_projection": "input projection",
-    "encoder.positions": "positions",
-    "encoder.class_token": "class token",
-    "final_norm": "final norm",
-    "decoder.queries": "decoder queries",
-    "decoder.norm": "decoder norm",
-    "decoder.classifier": "decoder classifier",
-    "classifier": "classifier",
-}
-
-
-def _parameters(model: ContinualTransformer) -> dict[str, int]:
-    found: dict[str, int] = defaultdict(int)
-    for key, tensor in model.named_parameters():
-        found[_module_name(key)] += tensor.numel()
-    return dict(found)
-
-
-def _module_name(key: str) -> str:
-    """ "encoder.blocks.0.expand.weight" to "block 1 feed-forward"."""
-    parts = key.split(".")
-    if key.startswith("encoder.blocks."):
-        if parts[3] == "age_bias":
-            return "positions"
-        return f"block {int(parts[2]) + 1} {_BLOCK_PARTS[parts[3]]}"
-    if key.startswith("decoder.blocks."):
-        return f"decoder block {int(parts[2]) + 1} {_DECODER_PARTS[parts[3]]}"
-    return next(name for prefix, name in _TOP.items() if key == prefix or key.startswith(f"{prefix}."))

@@ -1,4 +1,4 @@
-"""The work of one step of a stream whose window is full: what `ContinualTransformer.step_` does."""
+"""The work of one step of a stream whose window is full: what `ContinualModel.step_` does."""
 
 from __future__ import annotations
 

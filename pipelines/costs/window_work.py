@@ -1,4 +1,4 @@
-"""The work of the regular model on a whole window: what `ContinualTransformer.forward` does with n tokens."""
+"""The work of the regular model on a whole window: what `ContinualModel.forward` does with n tokens."""
 
 from __future__ import annotations
 

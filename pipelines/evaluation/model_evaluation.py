@@ -18,10 +18,10 @@ from pipelines.evaluation.scores.classification import score_clips
 from pipelines.evaluation.scores.detection import DetectionOptions, score_detection
 from pipelines.evaluation.scores.ordered_events import score_events
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions
-from pipelines.evaluation.scores.protocols import OAD_FUTURE, PROTOCOLS, Protocol, protocol_for
+from pipelines.evaluation.scores.protocols import OAD_FUTURE, OAD_WINDOW, PROTOCOLS, Protocol, protocol_for
 from pipelines.evaluation.scores.scoring import Evaluation
 from pipelines.metrics.probabilities import ScoreKind, probabilities
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.running.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
 from pipelines.running.runner import Damage, Mode, Recording, RowSource, Run, Speed, run_model, speed_of
 from pipelines.running.timing import time_steps
@@ -56,7 +56,7 @@ class ModelEvaluation:
 
 
 def evaluate_model(
-    model: ContinualTransformer,
+    model: ContinualModel,
     class_names: Sequence[str],
     dataset: Dataset,
     split: str,
@@ -98,9 +98,12 @@ def evaluate_model(
     )
 
 
-def default_options(model: ContinualTransformer) -> DetectionOptions:
+def default_options(model: ContinualModel) -> DetectionOptions:
     """What a protocol leaves out at the ends of a video, from the model's own window and horizon."""
-    return DetectionOptions(window=model.config.window, future=model.config.decoder_queries or OAD_FUTURE)
+    memory = model.config.warm_up
+    return DetectionOptions(
+        window=memory if memory > 1 else OAD_WINDOW, future=model.config.decoder_queries or OAD_FUTURE
+    )
 
 
 def check_class_names(class_names: Sequence[str], dataset: Dataset) -> None:
@@ -198,7 +201,7 @@ def predictions_of(
     return LabelledRun(predictions, tuple(damaged))
 
 
-def measure_cost(model: ContinualTransformer) -> Cost:
+def measure_cost(model: ContinualModel) -> Cost:
     """Count one step and one window while they run, on zeros: counts do not depend on values."""
     config = model.config
     parameter = next(model.parameters())

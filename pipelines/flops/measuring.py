@@ -15,9 +15,9 @@ from pipelines.costs.executed import random_tokens, warmed_up
 from pipelines.costs.model_cost import ModelCost
 from pipelines.model import retroactive
 from pipelines.model.attention import attend, attend_one
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.ring import LockstepCursor
 from pipelines.model.state import RetroactiveState
-from pipelines.model.transformer import ContinualTransformer
 
 _SECONDS = 0.4  # spent on each measurement
 _FEWEST, _MOST = 5, 2000  # calls
@@ -48,7 +48,7 @@ class ModelTime:
 
 
 @torch.inference_mode()
-def measure_model(model: ContinualTransformer, cost: ModelCost) -> ModelTime:
+def measure_model(model: ContinualModel, cost: ModelCost) -> ModelTime:
     """Time steps after warm-up, and the regular model on a window."""
     state = warmed_up(model)
     token = random_tokens(model, 1)[:, 0]

@@ -14,9 +14,10 @@ from pipelines.costs.work import Work
 from pipelines.flops.deviations import reasons
 from pipelines.flops.measuring import ModelTime, measure_model
 from pipelines.flops.published import Published, find_published
+from pipelines.model.base_config import BaseConfig
 from pipelines.model.config import ModelConfig
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.presets import Run, get_preset
-from pipelines.model.transformer import ContinualTransformer
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,18 @@ class ModelReport:
     def reasons(self) -> tuple[str, ...]:
         """Why the published number is another one, where it is more than 0.5 % off."""
         return () if self.published is None else reasons(self.published, self.work.paper_rule)
+
+    @property
+    def headline(self) -> str:
+        """The model and its sizes, in the paper's letters where they apply."""
+        config = self.cost.config
+        if not isinstance(config, ModelConfig):
+            return f"{self.name}: {config.sizes()}"
+        blocks = f"{config.blocks} block{'s' * (config.blocks > 1)}"
+        return (
+            f"{self.name}: n = {config.window}, d = {config.width}, {config.heads} heads, {blocks}, "
+            f"input {config.input_width}, {config.classes} classes"
+        )
 
     def rows(self, detail: bool) -> list[dict[str, Any]]:
         """Flat rows: one for each module, and the total."""
@@ -103,7 +116,7 @@ def _row(name: str, parameters: int, step: Work, window: Work) -> dict[str, Any]
     }
 
 
-def report_preset(name: str, config: ModelConfig, measure: bool = False) -> ModelReport:
+def report_preset(name: str, config: BaseConfig, measure: bool = False) -> ModelReport:
     """Report on a preset with these settings and random weights."""
     cost = model_cost(config)
     return _report(name, get_preset(name).run, cost, build_model(config), find_published(name, config), measure)
@@ -116,7 +129,7 @@ def report_checkpoint(path: Path, hints: Hints, measure: bool = False) -> ModelR
 
 
 def _report(
-    name: str, run: Run, cost: ModelCost, model: ContinualTransformer, row: Published | None, measure: bool
+    name: str, run: Run, cost: ModelCost, model: ContinualModel, row: Published | None, measure: bool
 ) -> ModelReport:
     time = measure_model(model, cost) if measure else None
     return ModelReport(name, run, cost, execute(model), row, time)

@@ -8,7 +8,9 @@ last digit: rule + deviations = macs_exact.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
+from pipelines.model.base_config import BaseConfig
 from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset, preset
 
@@ -35,7 +37,7 @@ class Published:
 
     def config(self) -> ModelConfig:
         """The model of this row."""
-        config = preset(self.name, input_width=self.input_width)
+        config = cast(ModelConfig, preset(self.name, input_width=self.input_width))  # the paper has no other kind
         if self.class_token_block is not None:
             config = replace(config, class_token_block=self.class_token_block)
         if self.learned is not None:
@@ -92,7 +94,7 @@ PUBLISHED: tuple[Published, ...] = (
 )
 
 
-def find_published(name: str, config: ModelConfig) -> Published | None:
+def find_published(name: str, config: BaseConfig) -> Published | None:
     """The row for a preset with these settings; None where the paper has none."""
     get_preset(name)
     for row in PUBLISHED:

@@ -1,13 +1,12 @@
-"""The configuration of a model: frozen, checked when it is made, and the same after a round trip to JSON."""
+"""The configuration of a continual transformer: frozen, and checked when it is made."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
 
 from pipelines.errors import ConfigurationError
+from pipelines.model.base_config import BaseConfig
 
 Activation = Literal["relu", "gelu"]
 Norm = Literal["post", "pre"]
@@ -27,12 +26,13 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "stacking": get_args(Stacking),
     "shortcut": get_args(Shortcut),
 }
-_AT_LEAST_ONE = ("input_width", "width", "heads", "feed_forward", "blocks", "window", "classes")
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(BaseConfig):
     """What a continual transformer is made of. The defaults are those of the paper's continual models."""
+
+    kind: ClassVar[str] = "transformer"
 
     input_width: int  # numbers per token at the input
     width: int  # d, numbers per token inside
@@ -74,19 +74,14 @@ class ModelConfig:
     decoder_feed_forward: int = 0
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            _check_type(field.name, getattr(self, field.name), str(field.type))
-        for name in _AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"{name} must be at least 1, not {getattr(self, name)}")
+        self.check_types()
+        self.check_at_least_one("input_width", "width", "heads", "feed_forward", "blocks", "window", "classes")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not '{getattr(self, name)}'")
         if self.width % self.heads:
             raise ConfigurationError(f"width {self.width} is not divisible by heads {self.heads}: choose others")
-        for name in ("dropout", "input_dropout", "embedding_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ConfigurationError(f"{name} must be in [0, 1), not {getattr(self, name)}")
+        self.check_shares("dropout", "input_dropout", "embedding_dropout")
         if self.attention_rows is not None and self.attention_rows < 1:
             raise ConfigurationError(f"attention_rows must be at least 1, not {self.attention_rows}")
         self._check_positions()
@@ -199,43 +194,42 @@ class ModelConfig:
         """Whether every block attends with its newest token only, so that chunks are one banded pass."""
         return (self.stacking == "deep" or self.blocks == 1) and not self.decoder_blocks
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    @property
+    def receptive_field(self) -> int | None:
+        """The window, or, in a deep stack, a window further back for each block."""
+        return self.blocks * (self.window - 1) + 1 if self.stacking == "deep" else self.window
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_dict())
+    @property
+    def chunk_obstacle(self) -> str | None:
+        """Single-output blocks whose keys do not change with time have a banded pass."""
+        if self.single_output and self.positional != "static":
+            return None
+        why = "static positions" if self.positional == "static" else "two or more exact blocks or a decoder"
+        return f"a model with {why} has no banded pass"
 
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> ModelConfig:
-        """The inverse of `to_dict`; unknown and missing keys are errors."""
-        names = {field.name for field in fields(cls)}
-        unknown = sorted(set(value) - names)
-        if unknown:
-            raise ConfigurationError(f"unknown model configuration key{'s' * (len(unknown) > 1)}: {', '.join(unknown)}")
-        try:
-            return cls(**value)
-        except TypeError as error:
-            raise ConfigurationError(f"incomplete model configuration: {error}") from error
+    @property
+    def windowed(self) -> bool:
+        """A deep stack has no window of n tokens that it is equal to."""
+        return self.stacking != "deep"
 
-    @classmethod
-    def from_json(cls, text: str) -> ModelConfig:
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ConfigurationError(f"the model configuration is not JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise ConfigurationError("the model configuration is not a JSON object")
-        return cls.from_dict(value)
+    @property
+    def recycled_positions(self) -> int:
+        return self.position_count if self.positional == "recycling" else 0
 
+    @property
+    def depth(self) -> int:
+        return self.blocks + self.decoder_blocks
 
-def _check_type(name: str, value: object, annotation: str) -> None:
-    """Refuse 1.5 blocks and "yes" for a switch: JSON and TOML files are written by hand."""
-    optional = annotation.endswith("| None")
-    base = annotation.removesuffix("| None").strip()
-    if optional and value is None:
-        return
-    wanted: tuple[type, ...] = {"int": (int,), "float": (float, int), "bool": (bool,)}.get(base, (str,))
-    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-        raise ConfigurationError(
-            f"{name} must be {base if base in ('int', 'float', 'bool') else 'text'}, not {value!r}"
+    @property
+    def computed_numbers(self) -> int:
+        return self.position_count * self.width if self.encoding == "cyclic" else 0
+
+    def sizes(self) -> str:
+        return (
+            f"{self.input_width} inputs, width {self.width}, {self.heads} heads, window {self.window}, "
+            f"{self.classes} classes, {self.positional} positions"
         )
+
+    def summary(self) -> str:
+        blocks = f"{self.blocks} block{'s' * (self.blocks > 1)}"
+        return f"continual transformer, {blocks} ({self.stacking}), window {self.window}, width {self.width}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from pipelines.model.config import ModelConfig
 from pipelines.model.retroactive import Fading
 from pipelines.model.ring import Cursor
 from pipelines.model.rotary import Rotation, rates, rotation
-from pipelines.model.state import AgeTables, FoldedTables, RotaryTables, StreamState
+from pipelines.model.state import AgeTables, RotaryTables, StreamState
 
 
 class Places(NamedTuple):
@@ -24,7 +24,7 @@ class Places(NamedTuple):
 
 
 NOWHERE = Places()
-Tables = FoldedTables | AgeTables | RotaryTables | None
+Tables = tuple[Any, ...] | None  # of a state; those of other encodings say nothing here
 
 
 def place_tables(config: ModelConfig, biases: list[Tensor | None], like: Tensor) -> AgeTables | RotaryTables | None:

@@ -1,13 +1,14 @@
-"""Models with a name: those of the paper, and a deep stack. Every size can be overridden."""
+"""Models with a name: those of the paper, a deep stack, and other kinds. Every size can be overridden."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipelines.errors import ConfigurationError, UsageError
-from pipelines.model.config import ModelConfig
+from pipelines.model.base_config import DEFAULT_KIND, BaseConfig
+from pipelines.model.kinds import config_from_dict, settings_of
 from pipelines.wording import did_you_mean
 
 Run = Literal["regular", "continual"]
@@ -19,7 +20,8 @@ class Preset:
 
     summary: str
     run: Run  # regular: the whole window for each prediction; continual: one step
-    values: Mapping[str, Any]  # fields of ModelConfig
+    values: Mapping[str, Any]  # fields of its kind's configuration
+    kind: str = DEFAULT_KIND
 
 
 # Online action detection: RGB 2048 + flow 1024 in, 20 actions, background and ambiguous out.
@@ -73,24 +75,41 @@ PRESETS: dict[str, Preset] = {
     "cooadtr-b1": Preset("detection, one single-output block", "continual", {**_COOADTR, "blocks": 1}),
     "cooadtr-b2": Preset("detection, retroactive and single-output", "continual", {**_COOADTR, "blocks": 2}),
     "deep": Preset("detection, four single-output blocks", "continual", {**_COOADTR, "blocks": 4, "stacking": "deep"}),
+    "miniroad": Preset(
+        "MiniROAD: detection, embedding and GRU",
+        "continual",
+        {"input_width": 3072, "embedding": 2048, "width": 1024, "layers": 1, "classes": 22, "dropout": 0.2},
+        "recurrent",
+    ),
+    "per-frame": Preset(
+        "detection without memory, one hidden layer",
+        "continual",
+        {"input_width": 3072, "embedding": 1024, "classes": 22, "dropout": 0.3},
+        "per-frame",
+    ),
 }
 
 
-def preset(name: str, **overrides: Any) -> ModelConfig:
-    """The configuration of a preset. overrides: fields of `ModelConfig`.
+def preset(name: str, **overrides: Any) -> BaseConfig:
+    """The configuration of a preset. overrides: fields of its kind's configuration.
 
-    A window of another length takes its own number of positions along, unless that is overridden too.
+    A window of another length takes its own number of positions along, and other positions their own encoding, unless
+    these are overridden too.
     """
-    values = {**get_preset(name).values}
-    known = [field.name for field in fields(ModelConfig)]
+    chosen = get_preset(name)
+    values = {**chosen.values}
+    known = settings_of(chosen.kind)
     for key in overrides:
         if key not in known:
-            raise ConfigurationError(f"a model has no setting '{key}'{did_you_mean(key, known, cutoff=0.4)}")
+            what = "" if chosen.kind == DEFAULT_KIND else f"{chosen.kind} "
+            raise ConfigurationError(f"a {what}model has no setting '{key}'{did_you_mean(key, known, cutoff=0.4)}")
+    if overrides.get("positional", "recycling") != "recycling":
+        values.pop("encoding", None)
     changed = {"window", "positional"} & overrides.keys()
     if changed and "positions" not in overrides and values.get("positions") is not None:
         kind = overrides.get("positional", values["positional"])
         values["positions"] = overrides.get("window", values["window"]) if kind == "static" else None
-    return ModelConfig(**{**values, **overrides})
+    return config_from_dict({"kind": chosen.kind, **values, **overrides})
 
 
 def get_preset(name: str) -> Preset:

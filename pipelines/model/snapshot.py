@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, OtherModelError
 from pipelines.files import atomic_write
-from pipelines.model.config import ModelConfig
+from pipelines.model.base_config import DEFAULT_KIND, BaseConfig, parse_config
 from pipelines.model.state import StreamState
 
 FORMAT = "cotrans-state"
@@ -20,7 +20,7 @@ VERSION = 1
 _KEYS = ("version", "config", "rows", "extra")
 
 
-def save_state(state: StreamState, config: ModelConfig, path: Path, extra: dict[str, str] | None = None) -> None:
+def save_state(state: StreamState, config: BaseConfig, path: Path, extra: dict[str, str] | None = None) -> None:
     """Write a state atomically. extra: the caller's own text values, returned by `read_extra`."""
     tensors = {f"{index:03d}": tensor.contiguous() for index, tensor in enumerate(state.tensors())}
     metadata = {
@@ -34,11 +34,15 @@ def save_state(state: StreamState, config: ModelConfig, path: Path, extra: dict[
         save_file(tensors, temporary, metadata)
 
 
-def restore_state(path: Path, config: ModelConfig, initial_state: Callable[[int], StreamState]) -> StreamState:
+def restore_state(path: Path, config: BaseConfig, initial_state: Callable[[int], StreamState]) -> StreamState:
     """Read a state for a model of configuration `config`."""
     metadata, tensors = _read(path)
     try:
-        theirs = ModelConfig.from_json(metadata["config"])
+        values = parse_config(metadata["config"])
+        kind = values.get("kind", DEFAULT_KIND)
+        if kind != config.kind:
+            raise CheckpointError(f"{path} is the state of another model (kind {kind} instead of {config.kind})")
+        theirs = config.from_dict(values)
     except ConfigurationError as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
     if theirs != config:
@@ -54,8 +58,8 @@ def restore_state(path: Path, config: ModelConfig, initial_state: Callable[[int]
         raise CheckpointError(
             f"{path} does not have the tensors of this model's state: it was saved in another precision"
         )
-    values = iter(tensors)
-    return empty.map(lambda tensor: next(values).to(tensor.device))
+    stored = iter(tensors)
+    return empty.map(lambda tensor: next(stored).to(tensor.device))
 
 
 def read_extra(path: Path) -> dict[str, str]:
@@ -70,7 +74,7 @@ def read_extra(path: Path) -> dict[str, str]:
     return {str(key): str(value) for key, value in extra.items()}
 
 
-def _difference(theirs: ModelConfig, ours: ModelConfig) -> str:
+def _difference(theirs: BaseConfig, ours: BaseConfig) -> str:
     """The first thing that tells two models apart; the rest would not say more."""
     names = [name for name in theirs.to_dict() if getattr(theirs, name) != getattr(ours, name)]
     first = names[0]

@@ -85,7 +85,8 @@ class RotaryTables(NamedTuple):
     sine: Tensor  # (2n, w)
 
 
-BlockState = SingleOutputState | RetroactiveState | FoldedState | None
+# What a block remembers: a named tuple of batch-first tensors (or of such tuples), of the kinds above or a model's own.
+BlockState = tuple[Any, ...] | None
 
 
 class StreamState(NamedTuple):
@@ -94,8 +95,8 @@ class StreamState(NamedTuple):
     position: Tensor  # (B,) int64: tokens seen so far
     offset: Tensor  # (B,) int64: index in the stream of the first token, for recycling encodings
     blocks: tuple[BlockState, ...]
-    # Constants of the weights; not part of a snapshot.
-    tables: FoldedTables | AgeTables | RotaryTables | None
+    # Constants of the weights, a named tuple; not part of a snapshot.
+    tables: tuple[Any, ...] | None
 
     @property
     def batch_size(self) -> int:
@@ -124,19 +125,19 @@ class StreamState(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         """Every batch-first tensor, in a fixed order."""
-        found: list[Tensor] = []
-
-        def collect(tensor: Tensor) -> Tensor:
-            found.append(tensor)
-            return tensor
-
-        self.map(collect)
-        return found
+        return flat_tensors(StreamState(self.position, self.offset, self.blocks, None))
 
     @property
     def nbytes(self) -> int:
         """Memory of the batch-first tensors."""
         return sum(tensor.nbytes for tensor in self.tensors())
+
+
+def flat_tensors(value: object) -> list[Tensor]:
+    """Every tensor of nested (named) tuples, in order."""
+    if isinstance(value, Tensor):
+        return [value]
+    return [tensor for item in value for tensor in flat_tensors(item)] if isinstance(value, tuple) else []
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], value: T) -> T:

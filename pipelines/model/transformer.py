@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipelines.errors import InputError, NonFiniteInputError
+from pipelines.errors import InputError
 from pipelines.model.block import Block
 from pipelines.model.config import ModelConfig
+from pipelines.model.continual_model import ContinualModel, Prediction
 from pipelines.model.decoder import Decoder
 from pipelines.model.embedding import Embedding
 from pipelines.model.encoder import ContinualEncoder
-from pipelines.model.snapshot import restore_state, save_state
 from pipelines.model.state import StreamState
-
-
-class Prediction(NamedTuple):
-    """What a model with a decoder says at one step."""
-
-    logits: Tensor  # (B, classes)
-    anticipation: Tensor  # (B, decoder_queries, classes): coming frames, nearest first
 
 
 class Token(NamedTuple):
@@ -36,8 +27,11 @@ class Token(NamedTuple):
     embedding: Tensor  # (…, e) what it was made of: the same where there is no embedding
 
 
-class ContinualTransformer(nn.Module):
+class ContinualTransformer(ContinualModel):
     """Class scores for a stream of tokens: `model(window)`, `model.step(token, state)`, `model.steps(chunk, state)`."""
+
+    config: ModelConfig
+    decoder: Decoder | None
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -45,7 +39,7 @@ class ContinualTransformer(nn.Module):
         inputs = config.input_width
         self.embedding = None
         if config.embedding is not None:
-            self.embedding = Embedding(inputs, config.embedding, config.embedding_dropout)
+            self.embedding = Embedding(inputs, config.embedding, config.embedding_dropout, config.input_dropout)
             inputs = config.embedding
         # An embedding of the encoder's own width is the token already.
         self.input_projection = None
@@ -87,22 +81,12 @@ class ContinualTransformer(nn.Module):
     # ---- continual inference -------------------------------------------------------------------------------
 
     def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
-        """The state of `batch_size` streams before their first token; `start` as in `forward`."""
         return self.encoder.initial_state(batch_size, start)
 
-    def step(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
-        """One token (B, input_width) in, logits (B, classes) out. `state` is left as it is.
-
-        active: (B,) bool; rows that are not active keep their state, and their logits mean nothing.
-        """
-        return self.step_(token, state.clone(), active)
-
-    def step_(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
-        """`step` for a caller who owns `state`: its rings are written in place."""
+    def _step_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
         if self.decoder is not None:
-            prediction, state = self.step_predict_(token, state, active)
+            prediction, state = self._step_predict_(token, state, active)
             return prediction.logits, state
-        self._check(token, state, active)
         entering = self._token(token)
         row, state = self.encoder.step_(entering.token, state, active)
         return self._classify(self._normed(row), entering), state
@@ -110,55 +94,42 @@ class ContinualTransformer(nn.Module):
     def step_predict_(
         self, token: Tensor, state: StreamState, active: Tensor | None = None
     ) -> tuple[Prediction, StreamState]:
-        """`step_` with the decoder's anticipation."""
         decoder_of(self)
         self._check(token, state, active)
+        return self._step_predict_(token, state, active)
+
+    def _step_predict_(
+        self, token: Tensor, state: StreamState, active: Tensor | None
+    ) -> tuple[Prediction, StreamState]:
         newest, rows, mask, state = self.encoder.step_rows_(self._token(token).token, state, active)
         return self._decode(self._normed(newest), self._normed(rows), mask), state
 
-    def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
-        """T tokens (B, T, input_width) in, logits (B, T, classes) out: the same as T steps. `state` stays as it is."""
-        self._check(tokens, state, None)
-        if not tokens.shape[1]:
-            return tokens.new_zeros(tokens.shape[0], 0, self.config.classes), state
+    def _steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
         if self.decoder is not None:
             state = state.clone()
             logits = []
             # What autograd has saved of one step must not be overwritten by the next.
             advance = self.step if torch.is_grad_enabled() else self.step_
             for token in tokens.unbind(1):
-                one, state = advance(token, state)
-                logits.append(one)
+                newest, state = advance(token, state)
+                logits.append(newest)
             return torch.stack(logits, dim=1), state
         entering = self._token(tokens)
         rows, state = self.encoder.steps(entering.token, state)
         return self._classify(self._normed(rows), entering), state
 
-    def reset_(self, state: StreamState, rows: list[int]) -> StreamState:
-        """Set the given rows back to before their first token, in place."""
-        return state.put_(rows, self.initial_state(len(rows)))
-
-    def snapshot(self, state: StreamState, path: Path) -> None:
-        """Write a state to a file that `restore` reads."""
-        save_state(state, self.config, path)
-
-    def restore(self, path: Path) -> StreamState:
-        """Read a state that `snapshot` wrote; refused when it belongs to another configuration."""
-        return restore_state(path, self.config, self.initial_state)
-
     # ---- parts ---------------------------------------------------------------------------------------------
 
     @property
-    def first_layer(self) -> nn.Linear:
-        """The linear layer that features enter."""
-        return self.embedding.linear if self.embedding is not None else cast(nn.Linear, self.input_projection)
+    def input_layers(self) -> tuple[nn.Linear, ...]:
+        return (self.embedding.linear if self.embedding is not None else cast(nn.Linear, self.input_projection),)
 
     def project_input(self, tokens: Tensor) -> Tensor:
         """Features (…, input_width) to the tokens (…, d) that enter the encoder."""
         return self._token(tokens).token
 
     def _token(self, tokens: Tensor) -> Token:
-        if self.training and self.config.input_dropout:
+        if self.embedding is None and self.training and self.config.input_dropout:
             tokens = F.dropout(tokens, self.config.input_dropout)
         embedded = tokens if self.embedding is None else self.embedding(tokens)
         projection = self.input_projection
@@ -184,24 +155,6 @@ class ContinualTransformer(nn.Module):
         future = decoder_of(self)(rows, mask)  # (B, queries, d)
         logits = self.classifier(torch.cat([newest, future.mean(dim=1)], dim=-1))
         return Prediction(logits, decoder_of(self).classifier(future))
-
-    def _check(self, tokens: Tensor, state: StreamState, active: Tensor | None) -> None:
-        """Refuse tokens of the wrong shape, and NaN or infinity with the rows that they stand in."""
-        if torch.compiler.is_compiling():
-            return
-        if tokens.shape[-1] != self.config.input_width or tokens.shape[0] != state.batch_size:
-            raise InputError(
-                f"tokens are {tuple(tokens.shape)}, but the model takes {state.batch_size} streams of width "
-                f"{self.config.input_width}"
-            )
-        # A sum is finite only if all its terms are; it may overflow though they are, hence the second look.
-        if active is None and math.isfinite(tokens.detach().sum().item()):
-            return
-        broken = ~tokens.isfinite().flatten(1).all(dim=1)
-        if active is not None:
-            broken = broken & active
-        if bool(broken.any()):
-            raise NonFiniteInputError(broken.nonzero().flatten().tolist())
 
 
 def decoder_of(model: ContinualTransformer) -> Decoder:

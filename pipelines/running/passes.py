@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from pipelines.errors import NonFiniteInputError
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 
 _CHUNK_TOKENS = 4096  # tokens of all rows of a batch that go through `steps` in one go
 _WINDOW_FLOATS = 1 << 23  # features in a batch of windows: 32 MB
@@ -41,7 +41,7 @@ class Outputs:
         return Outputs(logits, np.concatenate([self.anticipation[lag:], self.late.anticipation]))
 
 
-def stream_pass(model: ContinualTransformer, tokens: Tensor, seconds: list[float]) -> Outputs:
+def stream_pass(model: ContinualModel, tokens: Tensor, seconds: list[float]) -> Outputs:
     """Step by step. tokens: (T, width). Appends the time of each step to `seconds`."""
     state = model.initial_state(1)
     logits: list[Tensor] = []
@@ -61,7 +61,7 @@ def stream_pass(model: ContinualTransformer, tokens: Tensor, seconds: list[float
     return _outputs(torch.cat(logits), torch.cat(ahead) if ahead else None)
 
 
-def chunk_pass(model: ContinualTransformer, recordings: Sequence[Tensor]) -> list[Outputs]:
+def chunk_pass(model: ContinualModel, recordings: Sequence[Tensor]) -> list[Outputs]:
     """Many steps at once. recordings: (T_i, width) each; they run side by side, padded at the end.
 
     What follows the end of a recording cannot change what came before it.
@@ -89,19 +89,23 @@ def chunk_pass(model: ContinualTransformer, recordings: Sequence[Tensor]) -> lis
 
 
 def window_pass(
-    model: ContinualTransformer,
+    model: ContinualModel,
     recordings: Sequence[Tensor],
     frames: Sequence[Sequence[int]] | None = None,
     before: Sequence[int] | None = None,
 ) -> list[Outputs]:
-    """The regular model on the last n tokens at each of `frames`. recordings: (T_i, width) each.
+    """The regular model on the tokens that its output at each of `frames` depends on. recordings: (T_i, width) each.
+
+    For most these are the last n. A model that depends on its whole past goes over a recording in one pass.
 
     frames: for each recording, the tokens at which an output is wanted, ascending; None: at every one. before: how many
     tokens came before the first that is given, of which no output depends on more than their number; None: none.
     Windows of one length go together, whichever recordings they are of.
     """
     _check_finite(recordings)
-    reach = receptive_field(model)
+    reach = model.config.receptive_field
+    if reach is None:
+        return [_whole(model, tokens, None if frames is None else frames[row]) for row, tokens in enumerate(recordings)]
     places: dict[int, list[tuple[int, int]]] = {}  # length of the window -> (recording, last token)
     for row, tokens in enumerate(recordings):
         for last in range(len(tokens)) if frames is None else frames[row]:
@@ -131,7 +135,7 @@ def window_pass(
 
 
 def late_pass(
-    model: ContinualTransformer, recordings: Sequence[Tensor], before: Sequence[int] | None = None
+    model: ContinualModel, recordings: Sequence[Tensor], before: Sequence[int] | None = None
 ) -> list[Outputs]:
     """About the last rows of recordings (T_i, width), up to `lag` of them, for which nothing more comes.
 
@@ -172,13 +176,13 @@ def side_by_side(lengths: Mapping[K, int], most: int, width: int) -> Iterator[li
         yield group
 
 
-def receptive_field(model: ContinualTransformer) -> int:
-    """Tokens that an output depends on: the window, or, in a deep stack, a window further back for each block."""
-    config = model.config
-    return config.blocks * (config.window - 1) + 1 if config.stacking == "deep" else config.window
+def _whole(model: ContinualModel, tokens: Tensor, frames: Sequence[int] | None) -> Outputs:
+    """From the first token (T, width) on, in one piece."""
+    logits, _ = model.steps(tokens.unsqueeze(0), model.initial_state(1))
+    return _outputs(logits[0] if frames is None else logits[0, list(frames)], None)
 
 
-def _regular(model: ContinualTransformer, windows: Tensor, start: Tensor) -> tuple[Tensor, Tensor | None]:
+def _regular(model: ContinualModel, windows: Tensor, start: Tensor) -> tuple[Tensor, Tensor | None]:
     if model.decoder is None:
         return model(windows, start), None
     prediction = model.predict(windows, start)

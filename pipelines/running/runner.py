@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, InputError, NonFiniteInputError
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.running.passes import Outputs, chunk_pass, late_pass, side_by_side, stream_pass, window_pass
 
 # stream: one step after the other. chunk: many steps at once. window: the regular model on the last n tokens.
@@ -83,7 +83,7 @@ class Speed:
 
 
 def run_model(
-    model: ContinualTransformer,
+    model: ContinualModel,
     recordings: Sequence[Recording],
     mode: Mode,
     workers: int = 0,
@@ -150,9 +150,7 @@ def speed_of(run: Run, hop: float | None = None) -> Speed:
     return Speed(rate, median, p95, None if hop is None else rate * hop)
 
 
-def _run_batch(
-    model: ContinualTransformer, tokens: list[torch.Tensor], mode: Mode, steps: list[float]
-) -> list[Outputs]:
+def _run_batch(model: ContinualModel, tokens: list[torch.Tensor], mode: Mode, steps: list[float]) -> list[Outputs]:
     if mode == "stream":
         outputs = [stream_pass(model, rows, steps) for rows in tokens]
     else:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.running.runner import Recording, Run, Speed, speed_of
 
 STEPS = 1000  # timed ones; the window is full before the first of them
@@ -17,7 +17,7 @@ SECONDS = 3.0  # a slow model gets fewer
 FEWEST = 20
 
 
-def time_steps(model: ContinualTransformer, recordings: Sequence[Recording], hop: float | None = None) -> Speed:
+def time_steps(model: ContinualModel, recordings: Sequence[Recording], hop: float | None = None) -> Speed:
     """Median and p95 of a step with a full window. hop: seconds between rows of the recordings.
 
     The rows of the recordings are put behind each other, as often as it takes: time does not depend on values.

@@ -38,7 +38,7 @@ from pipelines.errors import CheckpointError, InputError
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write, unwritable, write_text
 from pipelines.metrics.probabilities import ScoreKind
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.training.events import EpochDone
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import parse_recipe, recipe_text
@@ -104,7 +104,7 @@ class RunFolder:
     def write_model(
         self,
         path: Path,
-        model: ContinualTransformer,
+        model: ContinualModel,
         described: ModelDescription,
         provenance: Mapping[str, Any],
     ) -> None:

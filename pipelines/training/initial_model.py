@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any, cast
 
 import torch
 
@@ -12,15 +13,16 @@ from pipelines.checkpoints.checkpoint import load_checkpoint, read_header
 from pipelines.errors import ConfigurationError
 from pipelines.features.feature_match import check_features, flags_for
 from pipelines.features.spec import FeatureSpec
-from pipelines.model.config import ModelConfig
+from pipelines.model import kinds
+from pipelines.model.base_config import BaseConfig
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.presets import get_preset, preset
-from pipelines.model.transformer import ContinualTransformer
 from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.recipe import Recipe
 from pipelines.training.statistics import FeatureStatistics, unfolded
 
 
-def model_config(recipe: Recipe, input_width: int, classes: int, observer: Observer = nobody) -> ModelConfig:
+def model_config(recipe: Recipe, input_width: int, classes: int, observer: Observer = nobody) -> BaseConfig:
     """The configuration of a recipe's model for given features and classes."""
     options = recipe.model
     if options.init is not None:
@@ -38,13 +40,11 @@ def model_config(recipe: Recipe, input_width: int, classes: int, observer: Obser
     return preset(options.preset, **{**changes, "input_width": input_width, "classes": classes})
 
 
-def make_model(
-    recipe: Recipe, config: ModelConfig, seed: int, statistics: FeatureStatistics | None
-) -> ContinualTransformer:
+def make_model(recipe: Recipe, config: BaseConfig, seed: int, statistics: FeatureStatistics | None) -> ContinualModel:
     """A new model, or that of `--init`; the random numbers come from the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = ContinualTransformer(config)
+        model = kinds.make_model(config)
     if recipe.model.init is None:
         return model
     source = load_checkpoint(find_model(recipe.model.init)).model.float()
@@ -70,15 +70,19 @@ def check_initial_features(init: str, found: FeatureSpec | None, width: int, obs
         )
 
 
-def _initial_config(recipe: Recipe, classes: int) -> ModelConfig:
+def _initial_config(recipe: Recipe, classes: int) -> BaseConfig:
     """The configuration of the checkpoint that training starts from; only what has no weights may differ."""
     source = read_header(find_model(str(recipe.model.init))).config
     changes = copy.deepcopy(recipe.model.changes)
     dropout = changes.pop("dropout", source.dropout)
     for key, value in changes.items():
+        if key not in kinds.settings_of(source.kind):
+            raise ConfigurationError(
+                f"model.{key}: {recipe.model.init} is a {source.kind} model, which has no such thing"
+            )
         if getattr(source, key) != value:
             raise ConfigurationError(
                 f"model.{key} is {value!r}, but {recipe.model.init} has {getattr(source, key)!r}: with --init the "
                 "model is that of the checkpoint"
             )
-    return replace(source, dropout=dropout, classes=classes)
+    return cast(BaseConfig, replace(cast(Any, source), dropout=dropout, classes=classes))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.errors import CheckpointError, ConfigurationError
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.training.artifacts import ModelDescription, RunFolder
 from pipelines.training.batching import BatchLoader
 from pipelines.training.distributed import Processes
@@ -57,7 +57,7 @@ class Trainer:
 
     def __init__(
         self,
-        model: ContinualTransformer,
+        model: ContinualModel,
         problem: Problem,
         recipe: Recipe,
         folder: RunFolder,
@@ -76,7 +76,7 @@ class Trainer:
         self._best, self._best_epoch = float("-inf"), 0
 
     @property
-    def judged(self) -> ContinualTransformer:
+    def judged(self) -> ContinualModel:
         """The model that is validated and saved: the moving average, where there is one."""
         return self.model if self.average is None else self.average
 

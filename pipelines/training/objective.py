@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.training.batching import Batch
 from pipelines.training.losses import frame_losses, weighted_sum
 from pipelines.training.sampling import Mode
@@ -30,12 +30,12 @@ class Objective:
         coming = torch.zeros((), device=batch.weight.device) if future is None else future.sum()
         return torch.stack([batch.weight.sum(), coming]).double()
 
-    def loss_of(self, model: ContinualTransformer, batch: Batch, weights: Tensor) -> Tensor:
+    def loss_of(self, model: ContinualModel, batch: Batch, weights: Tensor) -> Tensor:
         """This batch's share of the loss, where `weights` are those of the whole (global) batch."""
         with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=self.bfloat16):
             return self._loss_of(model, batch, weights)
 
-    def _loss_of(self, model: ContinualTransformer, batch: Batch, weights: Tensor) -> Tensor:
+    def _loss_of(self, model: ContinualModel, batch: Batch, weights: Tensor) -> Tensor:
         if self.mode == "chunk":
             return self._chunk_loss(model, batch) / _divisor(weights[0])
         loss, coming = self._window_losses(model, batch)
@@ -44,7 +44,7 @@ class Objective:
             loss = loss + self.anticipation * coming / _divisor(weights[1])
         return loss
 
-    def _chunk_loss(self, model: ContinualTransformer, batch: Batch) -> Tensor:
+    def _chunk_loss(self, model: ContinualModel, batch: Batch) -> Tensor:
         state = model.initial_state(batch.tokens.shape[0], batch.start)
         logits, _ = model.steps(batch.tokens, state)
         losses = frame_losses(
@@ -52,7 +52,7 @@ class Objective:
         )
         return weighted_sum(losses, batch.weight.flatten())
 
-    def _window_losses(self, model: ContinualTransformer, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _window_losses(self, model: ContinualModel, batch: Batch) -> tuple[Tensor, Tensor]:
         """Only the last token of each sample has a loss here. Windows of one length go together."""
         total = batch.tokens.new_zeros(())
         coming = batch.tokens.new_zeros(())

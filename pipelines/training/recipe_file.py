@@ -12,7 +12,7 @@ from typing import Any
 from pipelines.datasets.source import OWN_KEYS, FeatureOptions
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.features.request import FeatureRequest
-from pipelines.model.config import ModelConfig
+from pipelines.model.kinds import KINDS, settings_of
 from pipelines.model.presets import get_preset
 from pipelines.toml import load_toml, loads_toml, parse_pairs
 from pipelines.training.recipe import Recipe, RecipeValueError
@@ -25,7 +25,8 @@ PAPER_RECIPES = {"oadtr-": "oad", "cooadtr": "oad", "oadtr": "oadtr", "deep": "o
 OTHERWISE = "audio"
 # Of the model configuration, what the data decide.
 DECIDED_BY_DATA = ("input_width", "classes")
-MODEL_KEYS = tuple(field.name for field in fields(ModelConfig) if field.name not in DECIDED_BY_DATA)
+# What can be set in a model of any kind; that it can be in the kind at hand is checked when the model is known.
+MODEL_KEYS = tuple(dict.fromkeys(name for kind in KINDS for name in settings_of(kind) if name not in DECIDED_BY_DATA))
 
 Values = dict[str, dict[str, Any]]
 

@@ -18,7 +18,7 @@ from pipelines.devices import choose_device, multiplies_bfloat16
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import write_text
-from pipelines.model.config import ModelConfig
+from pipelines.model.base_config import BaseConfig
 from pipelines.training.artifacts import ModelDescription, RunFolder, describe_environment
 from pipelines.training.augment import is_active
 from pipelines.training.bands import band_layout, is_along_bands
@@ -161,7 +161,7 @@ def train_on(
 def make_problem(
     data: TrainingData,
     recipe: Recipe,
-    config: ModelConfig,
+    config: BaseConfig,
     statistics: FeatureStatistics | None,
     device: torch.device = CPU,
 ) -> Problem:
@@ -193,7 +193,7 @@ def make_problem(
         statistics=statistics,
         standardize=options.standardize,
         augmentation=recipe.augmentation,
-        positions=config.position_count if config.positional == "recycling" else 0,
+        positions=config.recycled_positions,
         lag=0 if data.clips else config.lag,
         queries=config.decoder_queries,
         background=dataset.background,

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from pipelines.errors import ConfigurationError
-from pipelines.model.config import ModelConfig
+from pipelines.model.base_config import BaseConfig
 from pipelines.training.recipe import Recipe
 
 Mode = Literal["chunk", "window"]
@@ -99,32 +99,23 @@ class SamplingPlan:
         return [Sample(recording, max(0, begin - self.context), end, begin) for begin, end in pairwise(edges)]
 
 
-def can_chunk(config: ModelConfig) -> bool:
-    """Whether one banded pass gives every output: single-output blocks whose keys do not change with time."""
-    return config.single_output and config.positional != "static"
-
-
-def sampling_plan(recipe: Recipe, config: ModelConfig, clips: bool) -> SamplingPlan:
+def sampling_plan(recipe: Recipe, config: BaseConfig, clips: bool) -> SamplingPlan:
     """How a recipe samples for a model, on clips or on streams with labelled frames."""
     options = recipe.training
-    if options.sampling == "chunk" and not can_chunk(config):
-        why = "static positions" if config.positional == "static" else "two or more exact blocks or a decoder"
-        raise ConfigurationError(
-            f"training.sampling is chunk, but a model with {why} has no banded pass: use window or auto"
-        )
-    if config.stacking == "deep" and options.sampling == "window":
-        raise ConfigurationError("a deep stack has no window that it is equal to: use training.sampling chunk or auto")
-    mode: Mode = "chunk" if options.sampling != "window" and can_chunk(config) else "window"
+    if options.sampling == "chunk" and config.chunk_obstacle is not None:
+        raise ConfigurationError(f"training.sampling is chunk, but {config.chunk_obstacle}: use window or auto")
+    if not config.windowed and options.sampling == "window":
+        raise ConfigurationError("this model has no window that it is equal to: use training.sampling chunk or auto")
+    mode: Mode = "chunk" if options.sampling != "window" and config.chunk_obstacle is None else "window"
     loss_on = ("last" if clips else "every") if options.loss_on == "auto" else options.loss_on
     if loss_on == "last" and not clips:
         raise ConfigurationError("training.loss_on is last, but every frame of this dataset has labels: use every")
-    # A deep stack reaches back n - 1 tokens in each of its blocks.
-    reach = (config.window - 1) * (config.blocks if config.stacking == "deep" else 1)
     in_chunks = mode == "chunk" and not clips
     return SamplingPlan(
         mode=mode,
-        window=config.window,
-        context=reach,
+        # Of a stream, where losses begin; of a clip, how much of it is taken.
+        window=config.window if clips else config.warm_up,
+        context=config.context,
         chunk=options.chunk if in_chunks else None,
         stride=options.stride,
         last_only=loss_on == "last",

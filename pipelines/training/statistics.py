@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.training.recordings import Recording, feature_width
 
 BLOCK = 4096  # rows read at a time
@@ -47,14 +47,14 @@ def feature_statistics(recordings: Sequence[Recording]) -> FeatureStatistics:
     return FeatureStatistics((mean + reference).astype(np.float32), deviation.astype(np.float32))
 
 
-def folded(model: ContinualTransformer, statistics: FeatureStatistics) -> ContinualTransformer:
+def folded(model: ContinualModel, statistics: FeatureStatistics) -> ContinualModel:
     """A copy that takes raw features and gives what `model` gives for standardised ones: W((x - μ)/σ) + b."""
     result = copy.deepcopy(model)
     _change_input(result, 1 / _double(statistics.deviation), -_double(statistics.mean))
     return result
 
 
-def unfolded(model: ContinualTransformer, statistics: FeatureStatistics) -> ContinualTransformer:
+def unfolded(model: ContinualModel, statistics: FeatureStatistics) -> ContinualModel:
     """The opposite of `folded`, for going on with a model that takes raw features."""
     result = copy.deepcopy(model)
     deviation = _double(statistics.deviation)
@@ -62,15 +62,15 @@ def unfolded(model: ContinualTransformer, statistics: FeatureStatistics) -> Cont
     return result
 
 
-def _change_input(model: ContinualTransformer, scale: torch.Tensor, shift: torch.Tensor) -> None:
+def _change_input(model: ContinualModel, scale: torch.Tensor, shift: torch.Tensor) -> None:
     """Make the model take x where it took scale · (x + shift)."""
-    layer = model.first_layer
+    scale, shift = scale.to(model.device), shift.to(model.device)
     with torch.no_grad():
-        scale, shift = scale.to(layer.weight.device), shift.to(layer.weight.device)
-        weight = layer.weight.double() * scale
-        bias = layer.bias.double() + weight @ shift
-        layer.weight.copy_(weight)
-        layer.bias.copy_(bias)
+        for layer in model.input_layers:
+            weight = layer.weight.double() * scale
+            bias = layer.bias.double() + weight @ shift
+            layer.weight.copy_(weight)
+            layer.bias.copy_(bias)
 
 
 def _double(values: NDArray[np.float32]) -> torch.Tensor:

@@ -19,7 +19,7 @@ from pipelines.errors import InputError
 from pipelines.metrics.precision import precision_scores
 from pipelines.metrics.probabilities import probabilities
 from pipelines.metrics.voting import majority_vote
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.running.passes import chunk_pass, late_pass, side_by_side, window_pass
 from pipelines.training.distributed import Processes
 from pipelines.training.losses import frame_losses, score_kind
@@ -81,7 +81,7 @@ class Validator:
     def clips(self) -> bool:
         return self.recordings[0].label is not None
 
-    def score(self, model: ContinualTransformer, processes: Processes | None = None) -> Scores:
+    def score(self, model: ContinualModel, processes: Processes | None = None) -> Scores:
         """Score all recordings; processes share them."""
         processes = processes or Processes()
         mine = processes.share(len(self.recordings))
@@ -93,7 +93,7 @@ class Validator:
         gathered = [output for part in processes.gather(outputs) for output in part]
         return self.score_outputs(sorted(gathered, key=lambda output: output.recording))
 
-    def _outputs(self, model: ContinualTransformer, mine: list[int], device: torch.device) -> list[Outputs]:
+    def _outputs(self, model: ContinualModel, mine: list[int], device: torch.device) -> list[Outputs]:
         """Every token by chunks; by windows, the last token of a clip or every `stride`-th of a stream."""
         outputs = []
         lengths = {index: len(self.recordings[index]) for index in mine}
@@ -114,7 +114,7 @@ class Validator:
                 outputs += self._late_outputs(model, group, tokens)
         return outputs
 
-    def _late_outputs(self, model: ContinualTransformer, group: list[int], tokens: list[Tensor]) -> list[Outputs]:
+    def _late_outputs(self, model: ContinualModel, group: list[int], tokens: list[Tensor]) -> list[Outputs]:
         """About the last rows of recordings, as if they were said at rows that would have followed."""
         late = []
         for index, rows, result in zip(group, tokens, late_pass(model, tokens), strict=True):

@@ -13,9 +13,13 @@ from pipelines.costs.counting import count_macs
 from pipelines.costs.executed import build_model, execute, random_tokens, warmed_up
 from pipelines.costs.model_cost import model_cost
 from pipelines.errors import ConfigurationError
+from pipelines.model.base_config import BaseConfig
 from pipelines.model.config import ModelConfig
+from pipelines.model.per_frame_config import PerFrameConfig
 from pipelines.model.presets import PRESETS, preset
+from pipelines.model.recurrent_config import RecurrentConfig
 from pipelines.model.transformer import ContinualTransformer
+from tests.model.small import small_preset
 
 SMALL = {"input_width": 7, "width": 12, "heads": 3, "feed_forward": 9, "window": 6, "classes": 4}
 DECODER = {"decoder_blocks": 2, "decoder_queries": 3, "decoder_heads": 2, "decoder_feed_forward": 10}
@@ -51,9 +55,35 @@ def test_counted_is_executed(bias: bool, decoder: bool, **settings: object) -> N
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_counted_is_executed_for_every_preset_at_full_window(name: str) -> None:
-    config = preset(name, input_width=40, width=32, heads=8, feed_forward=32, classes=5)
+    config = small_preset(name, input_width=40, embedding=20, width=32, heads=8, feed_forward=32, classes=5)
     cost, executed = model_cost(config), execute(build_model(config))
     assert (cost.step.macs, cost.window.macs) == (executed.step.total, executed.window.total)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        RecurrentConfig(input_width=7, embedding=5, width=6, layers=1, classes=4, window=3),
+        RecurrentConfig(input_width=7, embedding=5, width=6, layers=3, classes=4, window=40),
+        PerFrameConfig(input_width=7, classes=4),
+        PerFrameConfig(input_width=7, classes=4, embedding=9),
+    ],
+    ids=lambda config: config.summary(),
+)
+def test_counted_is_executed_for_other_kinds(config: BaseConfig) -> None:
+    cost, model = model_cost(config), build_model(config)
+    executed = execute(model)
+    assert (cost.step.macs, cost.window.macs) == (executed.step.total, executed.window.total)
+    assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert cost.state_bytes == model.initial_state().nbytes
+    assert cost.modules[-1].name == "classifier" and all(module.parameters for module in cost.modules)
+
+
+def test_miniroad_costs_what_is_published() -> None:
+    """15.75 M MACs a frame; a state of one vector."""
+    cost = model_cost(preset("miniroad"))
+    assert cost.step.macs == 3072 * 2048 + 3 * 1024 * (2048 + 1024) + 1024 * 22 == 15_751_168
+    assert cost.state_bytes == 4 * 1024 + 2 * 8  # and two counters
 
 
 @pytest.mark.parametrize(("name", "macs"), [("cooadtr-b1", 9_590_784), ("cooadtr-b2", 346_579_968)])

@@ -9,6 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.model.base_config import BaseConfig
+from pipelines.model.kinds import settings_of
+from pipelines.model.presets import PRESETS, preset
 from pipelines.model.state import StreamState
 
 SIZES = {"input_width": 6, "width": 8, "heads": 2, "feed_forward": 12, "window": 4, "classes": 3}
@@ -35,6 +38,11 @@ def exists(positional: str, blocks: int, class_token_block: int | None = None) -
         or (positional == "rope" and class_token_block is not None)
         or (positional == "alibi" and blocks > 1 and class_token_block == 1)
     )
+
+
+def small_preset(name: str, **sizes: Any) -> BaseConfig:
+    """A preset with those of the sizes that its kind has."""
+    return preset(name, **{key: size for key, size in sizes.items() if key in settings_of(PRESETS[name].kind)})
 
 
 def small_model(dtype: torch.dtype = torch.float32, **changes: Any) -> ContinualTransformer:

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from pipelines.errors import ConfigurationError, UsageError
+from pipelines.model.kinds import make_model
 from pipelines.model.presets import PRESETS, preset
-from pipelines.model.transformer import ContinualTransformer
+from tests.model.small import small_preset
 
 
 def test_the_sizes_are_the_papers() -> None:
@@ -26,15 +27,23 @@ def test_the_sizes_are_the_papers() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_steps_like_its_window_at_a_small_size(name: str) -> None:
     torch.manual_seed(0)
-    config = preset(name, input_width=6, width=16, heads=4, feed_forward=8, window=5, classes=3, dropout=0.0)
-    model = ContinualTransformer(config).eval()
-    tokens = torch.randn(1, 5 if config.stacking == "deep" else 12, 6)
+    config = small_preset(
+        name, input_width=6, embedding=7, width=16, heads=4, feed_forward=8, window=5, classes=3, dropout=0.0
+    )
+    model = make_model(config).eval()
+    tokens = torch.randn(1, 12 if config.windowed else 5, 6)
     state = model.initial_state()
     with torch.no_grad():
         for token in tokens.unbind(1):
             output, state = model.step_(token, state)
         window = model(tokens[:, -5:], start=tokens.shape[1] - 5)
     torch.testing.assert_close(output, window, rtol=1e-5, atol=1e-5)
+
+
+def test_other_positions_take_their_own_encoding() -> None:
+    assert preset("cooadtr-b1", positional="relative").encoding == "learned"
+    assert preset("cooadtr-b2", positional="static").position_count == 64
+    assert preset("cooadtr-b1", window=32).encoding == "cyclic"
 
 
 def test_a_window_takes_its_positions_along() -> None:

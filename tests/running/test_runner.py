@@ -12,7 +12,6 @@ import torch
 from pipelines.errors import CheckpointError, ConfigurationError, InputError
 from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.running.agreement import compare_runs, require_agreement
-from pipelines.running.passes import receptive_field
 from pipelines.running.runner import MODES, Mode, Recording, Run, run_model, speed_of
 
 BASE: dict[str, Any] = {
@@ -81,8 +80,8 @@ def test_window_is_the_regular_model() -> None:
 
 
 def test_a_deep_stack_sees_further_than_its_window() -> None:
-    assert receptive_field(build(**VARIANTS["deep"])) == 3 * 4 + 1
-    assert receptive_field(build(blocks=3)) == 5
+    assert build(**VARIANTS["deep"]).config.receptive_field == 3 * 4 + 1
+    assert build(blocks=3).config.receptive_field == 5
 
 
 def test_long_recordings_are_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.errors import NonFiniteInputError
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.state import StreamState
-from pipelines.model.transformer import ContinualTransformer
-from pipelines.running.passes import late_pass, receptive_field
+from pipelines.running.passes import late_pass
 
 Values = NDArray[np.float32]
 
@@ -24,7 +24,7 @@ class StreamSession:
     way, whether the other rows are still there or not.
     """
 
-    def __init__(self, model: ContinualTransformer, rows: int = 1) -> None:
+    def __init__(self, model: ContinualModel, rows: int = 1) -> None:
         self.model = model
         self.rows = rows
         weight = model.classifier.weight
@@ -34,7 +34,7 @@ class StreamSession:
         self._tokens = np.zeros((rows, model.config.input_width), np.float32)
         self._seen = [0] * rows
         # What the last answers of a model with a lag depend on: as many tokens as an output reaches back to.
-        reach = receptive_field(model) if model.config.lag else 0
+        reach = model.config.receptive_field if model.config.lag else 0
         self._recent: list[deque[Values]] = [deque(maxlen=reach) for _ in range(rows)]
 
     def step(self, tokens: Mapping[int, Values]) -> dict[int, Values]:
@@ -69,7 +69,7 @@ class StreamSession:
 
     def warming_up(self, row: int) -> bool:
         """Whether the row has seen fewer tokens than its window holds."""
-        return self._seen[row] < self.model.config.window
+        return self._seen[row] < self.model.config.warm_up
 
     def restart(self, rows: Sequence[int]) -> None:
         """Set rows back to before their first token."""

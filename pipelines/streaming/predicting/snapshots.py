@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import CheckpointError, InputError, OtherModelError, UsageError
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.snapshot import read_extra, save_state
 from pipelines.model.state import StreamState
-from pipelines.model.transformer import ContinualTransformer
 from pipelines.streaming.messages import Place
 
 KEY = "stream"
@@ -40,7 +40,7 @@ class StreamSnapshot:
     settings: dict[str, Any]  # what must be the same when the stream goes on
 
 
-def save_snapshot(path: Path, model: ContinualTransformer, snapshot: StreamSnapshot, model_name: str) -> None:
+def save_snapshot(path: Path, model: ContinualModel, snapshot: StreamSnapshot, model_name: str) -> None:
     """Write a snapshot atomically."""
     value = {
         "version": VERSION,
@@ -52,7 +52,7 @@ def save_snapshot(path: Path, model: ContinualTransformer, snapshot: StreamSnaps
     save_state(snapshot.state, model.config, path, {KEY: json.dumps(value)})
 
 
-def load_snapshot(path: Path, model: ContinualTransformer) -> StreamSnapshot:
+def load_snapshot(path: Path, model: ContinualModel) -> StreamSnapshot:
     """Read a snapshot that was written for the same model."""
     if not path.exists():
         raise InputError(

@@ -18,7 +18,7 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.continual_model import ContinualModel
 from pipelines.settings import DEFAULT_MODEL, load_settings
 from pipelines.wording import listed
 
@@ -31,7 +31,7 @@ class StreamModel:
 
     name: str
     files: tuple[Path, ...]  # the checkpoint and the weights that it was opened with
-    model: ContinualTransformer
+    model: ContinualModel
     class_names: tuple[str, ...]
     features: FeatureSpec | None  # None: the checkpoint does not say what it was trained on
     score_kind: ScoreKind
@@ -39,9 +39,9 @@ class StreamModel:
     feature_streams: FeatureStreams
 
     @property
-    def window(self) -> int:
-        """n, rows."""
-        return self.model.config.window
+    def warm_up(self) -> int:
+        """Rows after which an output has seen as much as it ever will."""
+        return self.model.config.warm_up
 
     @property
     def described(self) -> str:
