@@ -247,7 +247,7 @@ class Stream:
             label=label,
             score=score,
             top=top,
-            warmup=result.seen < self.model.warm_up,
+            warmup=result.seen < self.model.window,
             latency_ms=1e3 * latency,
             scores=result.scores,
             probabilities=probabilities,

@@ -39,7 +39,7 @@ class StreamModel:
     feature_streams: FeatureStreams
 
     @property
-    def warm_up(self) -> int:
+    def window(self) -> int:
         """Rows after which an output has seen as much as it ever will."""
         return self.model.config.warm_up
 
