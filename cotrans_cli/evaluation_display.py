@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from cotrans_cli.columns import parts_that_fit
 from cotrans_cli.console import note, print_json, print_line, result_console, status_console
 
 if TYPE_CHECKING:
@@ -14,17 +15,21 @@ if TYPE_CHECKING:
     from pipelines.evaluation.tables.report import Table
     from pipelines.running.runner import Mode
 
+NOTED_EVERY = 20  # recordings whose features were extracted: a line where there is no bar
+
 
 class EvaluationProgress:
-    """A bar for the features and one for each model and mode, on a terminal; nothing elsewhere."""
+    """A bar for the features and one for each model and mode, on a terminal; a line now and then elsewhere."""
 
-    def __init__(self, bar: Any | None) -> None:
-        self._bar = bar
+    def __init__(self, bar: Any | None, quiet: bool) -> None:
+        self._bar, self._quiet = bar, quiet
         self._tasks: dict[str, Any] = {}
 
     def on_item(self, done: int, total: int, name: str) -> None:
         """Features of a recording are being extracted."""
         self._move("features", done, total)
+        if self._bar is None and not self._quiet and done and (done % NOTED_EVERY == 0 or done == total):
+            note(f"features: {done} of {total} recordings")
 
     def on_rows(self, model: str, mode: Mode, done: int, total: int) -> None:
         """A model has run over some rows."""
@@ -45,7 +50,7 @@ def evaluation_progress(quiet: bool) -> Iterator[EvaluationProgress]:
     """The bars for as long as an evaluation lasts."""
     console = status_console()
     if quiet or not console.is_terminal:
-        yield EvaluationProgress(None)
+        yield EvaluationProgress(None, quiet)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -57,7 +62,7 @@ def evaluation_progress(quiet: bool) -> Iterator[EvaluationProgress]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        yield EvaluationProgress(bar)
+        yield EvaluationProgress(bar, quiet)
 
 
 def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
@@ -125,13 +130,9 @@ def _print_table(title: str, table: Table) -> None:
     whole = sum(widths) + 2
     if not console.is_terminal:
         console.width = max(console.width, whole, cell_len(title) + 1)
-    part: list[int] = []
-    for index in range(1, len(widths)):
-        if part and widths[0] + sum(widths[other] for other in part) + widths[index] + 2 > console.width:
-            console.print(_rich_table(title, table.columns, cells, part))
-            title, part = "", []
-        part.append(index)
-    console.print(_rich_table(title, table.columns, cells, part))
+    for part in parts_that_fit(widths, console.width - 2):
+        console.print(_rich_table(title, table.columns, cells, part))
+        title = ""
 
 
 def _rich_table(title: str, columns: tuple[str, ...], cells: list[list[str]], part: list[int]) -> object:

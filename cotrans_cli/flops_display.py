@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cotrans_cli.columns import aligned
 from cotrans_cli.console import print_line
 from cotrans_cli.text_chart import log_chart
 
@@ -206,14 +207,8 @@ def csv_text(rows: list[dict[str, Any]]) -> str:
 
 
 def _columns(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[int] = (0,)) -> None:
-    """Print aligned columns: those in `text` to the left, numbers to the right."""
-    widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
-    for row in (header, *rows):
-        cells = [
-            f"{cell:<{width}}" if index in text else f"{cell:>{width}}"
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print_line("  ".join(cells).rstrip())
+    for line in aligned(header, rows, text):
+        print_line(line)
 
 
 def _count(number: int) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 NAMES = {"accuracy": "accuracy", "accuracy_mean": "accuracy (mean)", "accuracy_vote": "accuracy (vote)", "map": "mAP"}
 
+SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line of 80
+
 
 class TrainingProgress:
     """An observer of training: with a bar on a terminal, with plain lines elsewhere."""
@@ -96,16 +98,15 @@ def training_progress(quiet: bool) -> Iterator[TrainingProgress]:
 
 def epoch_line(event: EpochDone) -> str:
     """One epoch in one line."""
-    parts = [f"epoch {event.epoch:3d}", f"loss {event.train_loss:.4f}"]
+    mark = "*" if event.best else " "  # in front: the end of a line may not be seen
+    parts = [f"{mark} epoch {event.epoch:3d}", f"loss {event.train_loss:.3f}"]
     if event.scores is not None:
-        parts.append(f"validation loss {event.scores.loss:.4f}")
-        for name in NAMES:
-            value = getattr(event.scores, name)
-            if value is not None:
-                parts.append(f"{NAMES[name]} {100 * value:.2f} %")
+        parts[-1] += f" / {event.scores.loss:.3f}"  # of training and of validation
+        values = {name: getattr(event.scores, name) for name in NAMES}
+        parts += [f"{SHORT[name]} {100 * value:.2f} %" for name, value in values.items() if value is not None]
     parts.append(f"lr {event.learning_rate:.2g}")
-    parts.append(f"{event.seconds:.1f} s, {event.frames_per_second:,.0f} labels/s")
-    return "  ".join(parts) + ("  *" if event.best else "")
+    parts.append(f"{event.seconds:.1f} s")
+    return "  ".join(parts)
 
 
 def print_result(result: RunResult) -> None:

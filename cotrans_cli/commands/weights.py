@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cotrans_cli.columns import wrapped
 from cotrans_cli.console import print_json, print_line
 from cotrans_cli.download_progress import download_progress
 
@@ -65,17 +66,16 @@ def list_weights(
     if json:
         print_json([_as_json(status) for status in statuses])
         return
-    # Plain columns, the long one last: a table that wraps would cut the names, which people copy.
-    width = max(len(status.name) for status in statuses)
-    print_line(f"{'name':{width}}  {'here':7}  {'size':>8}  {'licence':12}  trained on")
+    # Names in lines of their own: people copy them, and a table that wraps would cut them.
     for status in statuses:
         entry = status.entry
-        here = "no" if status.path is None else "shipped" if entry and entry.shipped else "yes"
+        here = "not here" if status.path is None else "shipped" if entry and entry.shipped else "here"
         size = f"{status.size / 1e6:.1f} MB" if status.size else ""
-        trained_on = entry.trained_on if entry else "added by you"
-        default = f" [default of {entry.extractor}]" if entry and entry.default else ""
-        licence = entry.licence if entry else ""
-        print_line(f"{status.name:{width}}  {here:7}  {size:>8}  {licence:12}  {trained_on}{default}")
+        default = f"default of {entry.extractor}" if entry and entry.default else ""
+        facts = (here, size, entry.licence if entry else "added by you", default)
+        print_line(f"{status.name}  ({', '.join(fact for fact in facts if fact)})")
+        for line in wrapped(entry.trained_on, indent="    ") if entry else ():
+            print_line(line)
 
 
 @app.command("get", epilog=GET_EXAMPLES)

@@ -153,7 +153,7 @@ def score_dataset(
     if protocol is not None:
         events = score_events(predictions, dataset.class_names) if dataset.ordered else None
         return Evaluation(dataset.name, detection=score_detection(predictions, protocol, options), events=events)
-    clips = score_clips(predictions, dataset.class_names, options.bootstrap, options.seed)
+    clips = score_clips(predictions, dataset.class_names, options.bootstrap > 0)
     return Evaluation(dataset.name, clips=clips)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import ConfigurationError
 from pipelines.evaluation.scores import bootstrap
-from pipelines.evaluation.scores.bootstrap import draw, mean_interval, precision_intervals
+from pipelines.evaluation.scores.bootstrap import accuracy_interval, draw, precision_intervals
 from pipelines.metrics.precision import precision_scores
 
 
@@ -38,20 +38,31 @@ def test_weights_equal_copies(seed: int, videos: int, chunk: int) -> None:
         np.testing.assert_allclose([interval.low, interval.high], np.nanpercentile(values, [2.5, 97.5]), atol=1e-12)
 
 
-def test_interval_of_a_mean_covers_it() -> None:
+def test_interval_of_accuracy_covers_it() -> None:
     """About 95 of 100 intervals hold the truth."""
     generator = np.random.default_rng(0)
     hits = 0
-    for seed in range(100):
-        interval = mean_interval((generator.random(200) < 0.7).astype(float), 400, seed)
+    for _ in range(100):
+        interval = accuracy_interval(generator.random(200) < 0.7)
         hits += interval.low <= 0.7 <= interval.high
     assert 88 <= hits <= 100
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
-    values = np.random.default_rng(1).random(30)
-    assert mean_interval(values, 50, 3) == mean_interval(values, 50, 3)
-    assert mean_interval(values, 50, 3) != mean_interval(values, 50, 4)
+    generator = np.random.default_rng(1)
+    scores, video = generator.random((60, 2)), np.repeat(np.arange(12), 5)
+    positives = generator.random((60, 2)) < 0.4
+    assert precision_intervals(scores, positives, video, 50, 3) == precision_intervals(scores, positives, video, 50, 3)
+    assert precision_intervals(scores, positives, video, 50, 3) != precision_intervals(scores, positives, video, 50, 4)
+
+
+def test_interval_of_accuracy_at_its_ends() -> None:
+    """Wilson's bounds as published: 10 of 10 is not certainty, and one recording says next to nothing."""
+    ten, one = accuracy_interval(np.ones(10, bool)), accuracy_interval(np.ones(1, bool))
+    assert ten.high == pytest.approx(1.0) and ten.low == pytest.approx(0.7225, abs=1e-4)
+    assert one.low == pytest.approx(0.2065, abs=1e-4)
+    none = accuracy_interval(np.zeros(10, bool))
+    assert none.low == pytest.approx(0.0) and none.high == pytest.approx(1 - 0.7225, abs=1e-4)
 
 
 def test_nothing_to_draw_from() -> None:

@@ -39,7 +39,7 @@ def test_the_three_poolings() -> None:
 
 
 def test_scores() -> None:
-    result = score_clips(clips(), NAMES, bootstrap=20)
+    result = score_clips(clips(), NAMES, interval=True)
     last = result["last"]
     assert last.accuracy == 0.5 and last.clips == 2
     assert last.per_class[0] == 1.0 and last.per_class[1] == 0.0 and np.isnan(last.per_class[2])

@@ -85,7 +85,7 @@ def majority_vote_baseline(dataset: Dataset, part: str, bootstrap: int = 0, seed
     )
     width, classes = regression.weight.shape
     return Baseline(
-        score=score_clips(predictions, dataset.class_names, bootstrap, seed)["vote"],
+        score=score_clips(predictions, dataset.class_names, bootstrap > 0)["vote"],
         predictions=predictions,
         row_accuracy=float((predictions.scores.argmax(axis=1) == predictions.label).mean()),
         fitted_rows=len(rows),

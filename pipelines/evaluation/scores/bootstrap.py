@@ -1,9 +1,10 @@
-"""Confidence intervals by drawing recordings with replacement: frames of one recording are not
-independent.
+"""Confidence intervals: Wilson's for accuracy, and for average precision by drawing recordings with replacement, since
+frames of one recording are not independent.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +15,19 @@ from pipelines.errors import ConfigurationError
 from pipelines.metrics.precision import Bools, Floats, Integers, check_scores, mean_of_present
 
 LEVEL = 0.95
+NORMAL_QUANTILE = 1.959963984540054  # of (1 + LEVEL) / 2
 _CHUNK = 1 << 21  # numbers per intermediate array: 16 MB
 _TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A percentile interval."""
+    """Bounds of a score."""
 
     low: float
     high: float
     level: float
-    replicates: int
+    replicates: int  # of a bootstrap; 0: by a formula
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,16 @@ def draw(units: int, replicates: int, seed: int) -> NDArray[np.int64]:
     return generator.multinomial(units, np.full(units, 1.0 / units), size=replicates)
 
 
-def mean_interval(values: Floats, replicates: int, seed: int = 0) -> Interval:
-    """Interval of the mean of one value per recording, (recordings,): accuracy from zeros and ones."""
-    weights = draw(len(values), replicates, seed)
-    return _percentiles(weights @ values.astype(np.float64) / len(values))
+def accuracy_interval(correct: Bools) -> Interval:
+    """Wilson's score interval of a share of right answers, (recordings,): it holds at 0 % and 100 % and for few too."""
+    count, right = len(correct), int(correct.sum())
+    if not count:
+        raise ConfigurationError("an interval needs recordings, not none")
+    share, z2 = right / count, NORMAL_QUANTILE**2
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = NORMAL_QUANTILE / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
+    # Rounding must not push the bounds over the ends.
+    return Interval(max(0.0, middle - half), min(1.0, middle + half), LEVEL, replicates=0)
 
 
 def precision_intervals(

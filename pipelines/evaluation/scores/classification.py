@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError
-from pipelines.evaluation.scores.bootstrap import Interval, mean_interval
+from pipelines.evaluation.scores.bootstrap import Interval, accuracy_interval
 from pipelines.evaluation.scores.predictions import Predictions
 from pipelines.metrics.precision import Integers
 from pipelines.metrics.voting import majority_vote
@@ -35,7 +35,7 @@ class ClassificationScore:
 
 
 def score_clips(
-    predictions: Predictions, classes: Sequence[str], bootstrap: int = 0, seed: int = 0
+    predictions: Predictions, classes: Sequence[str], interval: bool = False
 ) -> dict[Pooling, ClassificationScore]:
     """Score every clip (`video`) by each pooling of its frames' scores."""
     if len(classes) != predictions.width:
@@ -44,9 +44,7 @@ def score_clips(
     if truth.max() >= len(classes):
         raise InputError(f"label {int(truth.max())} is out of range: there are {len(classes)} classes")
     return {
-        pooling: score_labels(
-            truth, clip_predictions(predictions, pooling), classes, pooling, bootstrap=bootstrap, seed=seed
-        )
+        pooling: score_labels(truth, clip_predictions(predictions, pooling), classes, pooling, interval=interval)
         for pooling in POOLINGS
     }
 
@@ -56,8 +54,7 @@ def score_labels(
     predicted: Integers,
     classes: Sequence[str],
     pooling: Pooling = "last",
-    bootstrap: int = 0,
-    seed: int = 0,
+    interval: bool = False,
 ) -> ClassificationScore:
     """Accuracy, per-class accuracy and confusion of class numbers, both (clips,)."""
     confusion = confusion_matrix(truth, predicted, len(classes))
@@ -71,7 +68,7 @@ def score_labels(
         accuracy=float(correct.mean()),
         per_class=np.where(totals > 0, np.diag(confusion) / np.maximum(totals, 1), np.nan),
         confusion=confusion,
-        interval=mean_interval(correct.astype(np.float64), bootstrap, seed) if bootstrap else None,
+        interval=accuracy_interval(correct) if interval else None,
         notes=(f"no clip of {', '.join(absent)}: no accuracy for it",) if absent else (),
     )
 

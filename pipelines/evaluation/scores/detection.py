@@ -106,7 +106,8 @@ def score_detection(
     result = precision_scores(scores, positives)
     stage_ap, stage_cap = stage_scores(scores, positives, clear.video) if protocol.stages else (None, None)
     intervals: dict[Headline, Interval] = {}
-    if options.bootstrap:
+    single = len(np.unique(clear.video)) < 2
+    if options.bootstrap and not single:
         of_map, of_mcap = precision_intervals(scores, positives, clear.video, options.bootstrap, options.seed)
         intervals = {"mAP": of_map, "mcAP": of_mcap}
     return DetectionScore(
@@ -120,7 +121,7 @@ def score_detection(
         trimmed=int((~chosen.kept).sum()),
         ambiguous=chosen.ambiguous,
         videos=len(np.unique(clear.video)),
-        notes=(*chosen.notes, *_notes_on_classes(result, protocol)),
+        notes=(*chosen.notes, *_notes_on_classes(result, protocol), *_note_on_interval(options, single)),
         stage_ap=stage_ap,
         stage_cap=stage_cap,
         anticipation=_score_anticipation(predictions, protocol, chosen),
@@ -232,6 +233,14 @@ def _is_ambiguous(predictions: Predictions, protocol: Protocol, column: dict[str
     if protocol.ambiguous is None:
         return np.zeros(predictions.frames, dtype=np.bool_)
     return predictions.has_label(column[protocol.ambiguous])
+
+
+def _note_on_interval(options: DetectionOptions, single: bool) -> list[str]:
+    return (
+        ["one recording: no confidence interval, since only recordings are independent"]
+        if (options.bootstrap and single)
+        else []
+    )
 
 
 def _notes_on_classes(result: PrecisionScores, protocol: Protocol) -> list[str]:

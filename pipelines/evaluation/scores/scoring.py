@@ -125,10 +125,10 @@ def score_predictions(
         raise UsageError(f"dataset '{dataset}' has one way of scoring: leave --protocol out")
     names = class_names(predictions, dataset)
     if dataset == "gtzan":
-        return Evaluation(dataset, clips=score_clips(predictions, names, options.bootstrap, options.seed))
+        return Evaluation(dataset, clips=score_clips(predictions, names, options.bootstrap > 0))
     clips = None
     if has_one_label_per_clip(predictions):
-        clips = score_clips(predictions, names, options.bootstrap, options.seed)
+        clips = score_clips(predictions, names, options.bootstrap > 0)
     return Evaluation(dataset, score_detection(predictions, folder_protocol(names), options), clips)
 
 
