@@ -25,6 +25,7 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mkdocs build --quiet --strict
 
 format: setup
 	$(BIN)/ruff format .

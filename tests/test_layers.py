@@ -10,11 +10,22 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("rich", "typer", "cotrans_cli")
-# From the lowest up: a package imports those before it, and nothing after it.
-LAYERS = (
-    *("model", "metrics", "costs", "features", "datasets", "checkpoints"),
-    *("running", "flops", "training", "evaluation", "streaming"),
-)
+# What a package may import beside the single files of `pipelines`, from the lowest package up.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "model": (),
+    "metrics": (),
+    "costs": ("model",),
+    "features": (),
+    "datasets": ("features",),
+    "checkpoints": ("model", "metrics", "costs", "features"),
+    "running": ("model",),
+    "flops": ("model", "costs", "checkpoints"),
+    "training": ("model", "metrics", "features", "datasets", "checkpoints", "running"),
+    "evaluation": ("model", "metrics", "costs", "features", "datasets", "checkpoints", "running", "training"),
+    "streaming": ("model", "metrics", "features", "datasets", "checkpoints", "running"),
+}
+LAYERS = tuple(ALLOWED)
+SURFACE = ROOT / "pipelines" / "__init__.py"  # names of everything public, which are imported when they are asked for
 
 
 def modules_of(path: Path) -> list[str]:
@@ -32,7 +43,7 @@ def modules_of(path: Path) -> list[str]:
 def package_imports() -> dict[str, dict[str, list[str]]]:
     """package -> package -> files that import it. The single files of `pipelines` are the package ""."""
     graph: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for path in sorted((ROOT / "pipelines").rglob("*.py")):
+    for path in sorted(set((ROOT / "pipelines").rglob("*.py")) - {SURFACE}):
         parts = path.relative_to(ROOT / "pipelines").parts
         own = parts[0] if len(parts) > 1 else ""
         for module in modules_of(path):
@@ -48,14 +59,55 @@ def test_every_package_has_a_layer() -> None:
     assert packages == set(LAYERS)
 
 
-def test_packages_import_only_lower_ones_so_there_is_no_cycle() -> None:
+def test_packages_import_only_what_the_table_allows() -> None:
     wrong = [
         f"{', '.join(files)} in {own or 'pipelines'} imports {target}"
         for own, targets in package_imports().items()
         for target, files in targets.items()
-        if own == "" or LAYERS.index(target) > LAYERS.index(own)
+        if own == "" or target not in ALLOWED[own]
     ]
     assert not wrong
+
+
+def test_the_table_allows_lower_packages_only_so_there_is_no_cycle() -> None:
+    for own, targets in ALLOWED.items():
+        assert all(LAYERS.index(target) < LAYERS.index(own) for target in targets), own
+
+
+def test_the_table_allows_nothing_that_no_file_needs() -> None:
+    imports = package_imports()
+    unused = [
+        f"{own} does not import {target}"
+        for own, targets in ALLOWED.items()
+        for target in targets
+        if target not in imports[own]
+    ]
+    assert not unused
+
+
+def test_contributing_shows_the_table() -> None:
+    rows = [
+        f"| `{own}` | {', '.join(f'`{target}`' for target in targets) or '—'} |" for own, targets in ALLOWED.items()
+    ]
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert "\n".join(rows) in page
+
+
+def test_modules_import_each_other_in_one_direction() -> None:
+    """No cycle of files either, with the imports that stand in functions."""
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "pipelines").rglob("*.py")
+        if path != SURFACE
+    }
+    targets = {
+        name: {module if module in paths else module.rpartition(".")[0] for module in modules_of(path)} & set(paths)
+        for name, path in paths.items()
+    }
+    done: set[str] = set()
+    while ready := [name for name in targets if name not in done and targets[name] - {name} <= done]:
+        done.update(ready)
+    assert not set(targets) - done
 
 
 @pytest.mark.parametrize("package", LAYERS)
