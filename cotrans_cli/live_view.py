@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.console import note, result_console
+from cotrans_cli.half_blocks import HalfBlocks
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
+    from pipelines.features.media import VideoFrame
     from pipelines.streaming.messages import Remark, SourceEnded
     from pipelines.streaming.output.summary import Statistics
     from pipelines.streaming.predicting.prediction import Prediction
     from pipelines.streaming.predicting.stream_model import StreamModel
-    from pipelines.streaming.run import Observer
     from pipelines.streaming.sources.source import StreamSource
 
 DARK = ("cyan", "yellow", "green", "magenta", "blue", "red")
@@ -26,6 +27,7 @@ COLOURS = (*DARK, *(f"bright_{name}" for name in DARK))
 REFRESHES = 10  # per second
 STRIP = 400  # newest predictions that are remembered: the widest terminal
 TWO_COLUMNS = 100  # terminal columns from which on two panels stand side by side
+LEAST_PICTURE = 4  # lines below which a picture shows nothing
 NARROW = 48  # terminal columns below which there is no room for bars
 REMARKS = 3  # newest remarks that are shown
 
@@ -47,6 +49,9 @@ class PlainObserver:
         if event.error is not None and self._several:
             note(f"cotrans: error: {event.error}")
 
+    def pictured(self, number: int, frame: VideoFrame) -> None:
+        pass
+
     def remark(self, remark: Remark) -> None:
         note(f"{remark.source}: {remark.text}")
 
@@ -59,6 +64,7 @@ class _Shown:
     newest: Prediction | None = None
     strip: deque[tuple[str | None, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # label, warm-up
     over: str | None = None  # "ended" or "failed"
+    picture: VideoFrame | None = None  # what is shown now; turned into colours when it is drawn
     error: str | None = None  # what is wrong with it, if it never gave anything
 
     @property
@@ -97,6 +103,9 @@ class LiveView:
         shown.newest = prediction
         shown.strip.append((prediction.label, prediction.warmup))
 
+    def pictured(self, number: int, frame: VideoFrame) -> None:
+        self._shown[number].picture = frame
+
     def ended(self, event: SourceEnded) -> None:
         shown = self._shown[event.number]
         shown.over = "ended" if event.error is None else "failed"
@@ -125,15 +134,19 @@ class LiveView:
         tall = len(self._top(self._shown[0])) + 5
         if width < NARROW or tall * len(self._shown) > max(room, tall):
             yield from self._lines(width, height - REMARKS - 1)
-        elif columns == 1:
-            yield from (self._panel(number, width) for number in range(len(self._shown)))
         else:
-            half = (width - 1) // 2
-            yield Columns([self._panel(number, half) for number in range(len(self._shown))], padding=(0, 1), width=half)
+            spare = room // len(self._shown) - tall  # lines that are left for each source's picture
+            wide = width if columns == 1 else (width - 1) // 2
+            panels = [self._panel(number, wide, spare) for number in range(len(self._shown))]
+            if columns == 1:
+                yield from panels
+            else:
+                yield Columns(panels, padding=(0, 1), width=wide)
         for remark in list(self._remarks):
             yield Text(remark, style="yellow", overflow="ellipsis", no_wrap=True)
 
-    def _panel(self, number: int, width: int) -> RenderableType:
+    def _panel(self, number: int, width: int, spare: int) -> RenderableType:
+        """spare: lines that a picture may take."""
         from rich.console import Group
         from rich.panel import Panel
         from rich.text import Text
@@ -146,6 +159,8 @@ class LiveView:
         foot = "  ".join(part for part in (time, playing if shown.state == "playing" else shown.state) if part)
         body: list[RenderableType] = [Text(shown.error, style="yellow")] if shown.error else []
         if not body:
+            if shown.picture is not None and self._colourful and spare >= LEAST_PICTURE:
+                body.append(HalfBlocks(shown.picture.image, inner, spare))
             body += [self._bar(label, score, inner) for label, score in self._top(shown)]
             body += [Text(), self._strip(shown, inner), self._numbers(number, inner)]
         return Panel(
@@ -157,6 +172,10 @@ class LiveView:
             width=width,
             border_style="red" if shown.over == "failed" else "dim" if shown.over else "white",
         )
+
+    @property
+    def _colourful(self) -> bool:
+        return not self._console.no_color and self._console.color_system is not None
 
     def _top(self, shown: _Shown) -> list[tuple[str, float]]:
         if shown.newest is None:
@@ -179,7 +198,7 @@ class LiveView:
         from rich.text import Text
 
         line = Text(no_wrap=True)
-        plain = self._console.no_color or self._console.color_system is None
+        plain = not self._colourful
         newest = list(shown.strip)[-width:]
         for label, warmup in newest:
             if label is None:
@@ -242,7 +261,9 @@ class LiveView:
 
 
 @contextmanager
-def observing(live: bool, sources: Sequence[StreamSource], models: Sequence[StreamModel]) -> Iterator[Observer]:
+def observing(
+    live: bool, sources: Sequence[StreamSource], models: Sequence[StreamModel]
+) -> Iterator[PlainObserver | LiveView]:
     """Who watches the stream: the live view, or somebody who passes remarks on. sources: each once for every model."""
     if not live:
         yield PlainObserver(len(sources) > 1)

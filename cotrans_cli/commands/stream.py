@@ -186,6 +186,10 @@ def stream(
     plain: Annotated[
         bool, typer.Option("--plain", help="Lines instead of the live view.", rich_help_panel=OUTPUT)
     ] = False,
+    picture: Annotated[
+        bool,
+        typer.Option("--picture/--no-picture", help="The picture of a video in the live view.", rich_help_panel=OUTPUT),
+    ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.", rich_help_panel=OUTPUT)] = False,
     snapshot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the state there.", rich_help_panel=FAULTS)
@@ -273,7 +277,8 @@ def stream(
     if choice.reason is not None and not quiet:
         note(f"{choice.names[0]} was taken because of {choice.reason}; --model names another (`cotrans models`)")
     with observing(watching, watched(found, models), models) as observer:
-        run = StreamRun(found, models, options, observer, sys.stdout)
+        shown = observer.pictured if watching and picture else None
+        run = StreamRun(found, models, options, observer, sys.stdout, shown)
         with stopping(run) as signals:
             result = run.run()
     errors = run.stream.errors

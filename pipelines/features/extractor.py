@@ -37,7 +37,7 @@ class VideoExtractor(Protocol):
 
     `frames` is (k, height, width, 3) uint8, any size, one frame per row unless `frames_per_row` > 1 (optical
     flow takes the last `frames_per_row` frames at the source's own rate; the caller repeats the first at the
-    start).
+    start). One that remembers the rows before has `fresh`, as audio extractors do, and the attribute `remembers`.
     """
 
     spec: ExtractorSpec

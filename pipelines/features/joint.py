@@ -135,6 +135,7 @@ class _VideoPart:
         self.rows: list[NDArray[np.float32]] = []  # each (width,)
         frame: FrameChoice = "last" if extractor.spec.options.get("frame") == "last" else "centre"
         self._picker: FramePicker[VideoFrame] = FramePicker(clock, extractor.frames_per_row, frame)
+        self._remembers = getattr(extractor, "remembers", False)
         self._last_time: float | None = None
         self._last_images: list[NDArray[np.uint8]] = []
         self._last_row: NDArray[np.float32] | None = None
@@ -158,9 +159,9 @@ class _VideoPart:
             self.rows.append(self._row(images))
 
     def _row(self, images: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        # A picture that stays on for several rows is looked at once.
+        # A picture that stays on for several rows is looked at once, unless its extractor compares it with the last.
         same = len(images) == len(self._last_images) and all(map(is_, images, self._last_images))
-        if self._last_row is None or not same:
+        if self._last_row is None or not same or self._remembers:
             self._last_row = self.extractor.push(np.stack(same_size(images)))[0]
             self._last_images = images
         return self._last_row

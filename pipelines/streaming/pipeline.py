@@ -18,7 +18,7 @@ from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.streaming.messages import Ended, Place, Remark, Row, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
-from pipelines.streaming.playing.emitter import MediaOpener, PlayContext, RowEmitter
+from pipelines.streaming.playing.emitter import MediaOpener, OnPicture, PlayContext, RowEmitter
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.player import play
 from pipelines.streaming.predicting.encoder_stage import EncoderStage, Mark, Message, Result
@@ -53,11 +53,13 @@ class Stream:
         sink_state: Callable[[], Any] | None = None,
         statistics: Statistics | None = None,
         opener: MediaOpener = open_media,
+        on_picture: OnPicture | None = None,
     ) -> None:
         """on_remark: told what a person should know while the stream runs; from any thread.
 
         sink_state: what the output wants to find in a snapshot (plain JSON values). statistics: of all sources, where
-        they are part of something larger. opener: opens media, where several streams share it.
+        they are part of something larger. opener: opens media, where several streams share it. on_picture: shown
+        the pictures of sources whose features are made of them.
         """
         self.sources, self.model = tuple(sources), model
         self.options = options or PlayOptions()
@@ -67,7 +69,7 @@ class Stream:
         self.options.check_sources(self.sources)
         self._on_remark, self._sink_state = on_remark, sink_state
         self.statistics = statistics or Statistics([source.name for source in self.sources])
-        self._opener = opener
+        self._opener, self._on_picture = opener, on_picture
         self.errors: list[CotransError] = []
         slots = min(self.options.at_once, len(self.sources))
         self._stop = Event()
@@ -206,6 +208,7 @@ class Stream:
             on_reconnected=self.statistics.reconnected,
             on_dropped=self.statistics.dropped,
             on_decoded=partial(self.statistics.took, "decode"),
+            on_picture=self._on_picture,
         )
         place = self._encoder.places.get(number, Place())
         emitter = RowEmitter(context, number, source, slot, place, restart=number not in self._encoder.slots)

@@ -17,6 +17,7 @@ from pipelines.streaming.output.overlay import SUFFIXES, Overlay
 from pipelines.streaming.output.sinks import Sink
 from pipelines.streaming.output.summary import Statistics, Summary
 from pipelines.streaming.pipeline import Stream
+from pipelines.streaming.playing.emitter import OnPicture
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.several_models import SeveralModels, watched
@@ -56,6 +57,7 @@ class StreamRun:
         options: RunOptions,
         observer: Observer,
         standard_output: TextIO,
+        on_picture: OnPicture | None = None,
     ) -> None:
         self._options, self._observer, self._models = options, observer, models
         self._interrupted = False
@@ -67,10 +69,16 @@ class StreamRun:
         self.stream: Stream | SeveralModels
         if len(models) == 1:
             self.stream = Stream(
-                sources, models[0], options.play, options.prediction, observer.remark, lambda: self._sink_state()
+                sources,
+                models[0],
+                options.play,
+                options.prediction,
+                observer.remark,
+                lambda: self._sink_state(),
+                on_picture=on_picture,
             )
         else:
-            self.stream = SeveralModels(sources, models, options.play, options.prediction, observer.remark)
+            self.stream = SeveralModels(sources, models, options.play, options.prediction, observer.remark, on_picture)
         self._sinks: list[Sink] = []
         if options.output is not None:
             state = self.stream.resumed.sink if self.stream.resumed else None

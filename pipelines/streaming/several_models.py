@@ -9,10 +9,12 @@ from functools import partial
 from threading import Event, Thread
 
 from pipelines.errors import CotransError, UsageError
+from pipelines.features.media import VideoFrame
 from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
 from pipelines.streaming.pipeline import Stream
+from pipelines.streaming.playing.emitter import OnPicture
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.shared_media import SharedMedia, Tracks
@@ -41,6 +43,7 @@ class SeveralModels:
         options: PlayOptions,
         prediction: PredictionOptions,
         on_remark: Callable[[Remark], None] | None = None,
+        on_picture: OnPicture | None = None,
     ) -> None:
         names = [model.name for model in models]
         if len(set(names)) < len(names):
@@ -63,6 +66,7 @@ class SeveralModels:
                 on_remark,
                 statistics=self.statistics.part(range(place, len(self.sources), self._count)),
                 opener=partial(self.media.open, place),
+                on_picture=None if on_picture is None else partial(self._show, on_picture, place),
             )
             for place, model in enumerate(models)
         ]
@@ -106,6 +110,9 @@ class SeveralModels:
     def raise_if_all_failed(self) -> None:
         if self.errors and len(self.errors) == len(self.sources):
             raise self.errors[0]
+
+    def _show(self, on_picture: OnPicture, place: int, number: int, frame: VideoFrame) -> None:
+        on_picture(number * self._count + place, frame)
 
     def _run(self, place: int) -> None:
         """The events of one model, under the numbers of the whole."""

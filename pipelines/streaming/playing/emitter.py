@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from threading import Event
 
 from pipelines.features.extractor import Rows
+from pipelines.features.media import VideoFrame
 from pipelines.features.spec import FeatureSpec
 from pipelines.streaming.messages import Place, Row, StoppedError
 from pipelines.streaming.options import PlayOptions
@@ -18,6 +19,7 @@ from pipelines.streaming.sources.source import StreamSource
 
 # Source, whether its sound and its pictures are wanted, how it is played, and what ends the reading.
 MediaOpener = Callable[[StreamSource, bool, bool, PlayOptions, Event], OpenMedia]
+OnPicture = Callable[[int, VideoFrame], None]  # source, what is shown now; from any thread
 BEFORE = {"causal": 1.0, "centre": 0.5, "start": 0.0}  # hops of a row's stretch that lie before its time
 
 
@@ -35,6 +37,7 @@ class PlayContext:
     on_reconnected: Callable[[int], None]  # source
     on_dropped: Callable[[int, int], None]  # source, rows
     on_decoded: Callable[[float], None]  # seconds
+    on_picture: OnPicture | None
 
 
 class RowEmitter:

@@ -105,6 +105,7 @@ class MediaPlayer:
 
     def _feed(self, pieces: Iterator[Arrived]) -> None:
         damage: DamagedMediaError | None = None
+        context = self.emitter.context
         at = time.monotonic()
         try:
             for piece in pieces:
@@ -112,6 +113,8 @@ class MediaPlayer:
                 item, at = piece.item, time.monotonic() if self._unpaced else piece.at
                 if self.live:
                     self.clock.arrived(item.end, at)
+                if context.on_picture is not None and isinstance(item, VideoFrame):
+                    context.on_picture(self.emitter.number, item)
                 self._keep_up(item.end)
                 wanted = before(after(item, self._cut), self._end)
                 if wanted is not None:
