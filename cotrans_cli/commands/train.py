@@ -41,6 +41,15 @@ def train(
     validate_on: Annotated[
         str | None, option("--validate-on", panel=DATA, help="Split that best is chosen on: validation or test.")
     ] = None,
+    foreign: Annotated[
+        Path | None,
+        option(
+            "--foreign",
+            panel=DATA,
+            metavar="FOLDER|made",
+            help="Recordings of no class: the model learns to answer none of these.",
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         option("--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media; run once, then cached."),
@@ -133,6 +142,7 @@ def train(
         "data.dataset": dataset,
         "data.root": _text(root),
         "data.validate_on": validate_on,
+        "data.foreign": _text(foreign),
         "features.names": features,
         "features.cache": _text(cache),
         "features.finetune": finetune_extractor or None,

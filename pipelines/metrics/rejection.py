@@ -25,6 +25,7 @@ Logits = NDArray[np.floating[Any]]
 Values = NDArray[np.float64]
 
 MOST_REJECTED = 0.02  # share of known input that a fitted threshold may turn away
+MOST_LOST = 0.05  # the same, where it takes that to turn silence away
 MARGIN = 1e-3  # by which a fitted threshold lies above the evidence that it must turn away
 TEMPERATURES = np.geomspace(0.25, 4.0, 49)
 BINS = 10  # of the calibration error
@@ -81,7 +82,8 @@ def fit_rejection(
     """The rule that turns away most foreign input and at most `MOST_REJECTED` of the known.
 
     known: (n, classes) of held-out input with its labels (n,). foreign: (m, classes) of input of other kinds; without
-    any, the share of known input decides alone. always: of input that must be turned away whatever it costs (silence).
+    any, the share of known input decides alone. always: of input that no model should have a name for (silence), for
+    which up to `MOST_LOST` of the known may be turned away.
     """
     temperature = fit_temperature(known, labels)
     best: tuple[float, Rejection] | None = None
@@ -92,12 +94,16 @@ def fit_rejection(
             # No higher than it takes: the next person's recordings are less clear than these.
             threshold = min(threshold, float(evidence(foreign, statistic, temperature).max()) + MARGIN)
         if always is not None:
-            threshold = max(threshold, float(evidence(always, statistic, temperature).max()) + MARGIN)
-        told = 0.0 if foreign is None else separation(mine, evidence(foreign, statistic, temperature))
-        kept = float((mine >= threshold).mean())
-        rule = Rejection(statistic, threshold, temperature)
-        if best is None or told + kept > best[0]:
-            best = told + kept, rule
+            wanted = float(evidence(always, statistic, temperature).max()) + MARGIN
+            threshold = max(threshold, min(wanted, float(np.quantile(mine, MOST_LOST))))
+        turned_away = [
+            float((evidence(logits, statistic, temperature) < threshold).mean())
+            for logits in (foreign, always)
+            if logits is not None
+        ]
+        worth = float((mine >= threshold).mean()) + sum(turned_away)
+        if best is None or worth > best[0]:
+            best = worth, Rejection(statistic, threshold, temperature)
     assert best is not None
     return best[1]
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_cache import OnItem, cached_features
 from pipelines.datasets.item import Item
 from pipelines.datasets.source import open_source
-from pipelines.errors import InputError, UsageError
+from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
 from pipelines.training.distributed import Processes
+from pipelines.training.foreign import MADE, ForeignSound, made_foreign, open_foreign
 from pipelines.training.recipe import Recipe
 from pipelines.training.recordings import Recording, check_widths, feature_width, open_recordings
 
@@ -24,6 +26,7 @@ class TrainingData:
     train: tuple[Recording, ...]
     validation: tuple[Recording, ...]  # may be empty
     spec: FeatureSpec | None  # of the features, where it is known
+    foreign: ForeignSound = field(default_factory=ForeignSound)  # recordings without a class, whose answer is "none"
 
     @property
     def clips(self) -> bool:
@@ -43,9 +46,14 @@ def open_data(
     """Open a recipe's dataset and, where only media is given, extract its features into the cache."""
     processes = processes or Processes()
     dataset = open_source(recipe.source)
-    splits = ("train", recipe.data.validate_on)
-    items = tuple(item for item in dataset.items if item.split in splits)
-    dataset.split("train")  # an error where there is nothing to train on
+    trained = recipe.data.train_on.split("+")
+    for split in trained:
+        dataset.split(split)  # an error where there is nothing to train on
+    items = tuple(
+        replace(item, split="train") if item.split in trained else item
+        for item in dataset.items
+        if item.split in (*trained, recipe.data.validate_on)
+    )
     spec = dataset.spec
     problems = list(dataset.problems)
     if recipe.features.request is not None:
@@ -73,8 +81,27 @@ def open_data(
         validation = open_recordings(dataset, dataset.split(recipe.data.validate_on))
     elif remark is not None:
         remark(f"nothing to validate on, so best = last: {_how_to_validate(open_source(recipe.source), recipe)}")
-    check_widths((*train, *validation))
-    return TrainingData(dataset, train, validation, spec)
+    foreign = _foreign(recipe, dataset, spec, on_item)
+    check_widths((*train, *validation, *foreign.train, *foreign.fit))
+    return TrainingData(dataset, train, validation, spec, foreign)
+
+
+def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item: OnItem | None) -> ForeignSound:
+    """Recordings of no class: those of the recipe, and made ones to fit the rule for "none" on."""
+    wanted, classes = recipe.data.foreign, len(dataset.class_names)
+    if wanted is not None and (dataset.kind != "clips" or recipe.features.request is None):
+        raise ConfigurationError(
+            "data.foreign is for clips whose features are extracted (--features): streams have their background"
+        )
+    if recipe.features.request is None or spec is None or dataset.kind != "clips":
+        return ForeignSound()
+    made = made_foreign(recipe.features, spec, classes)
+    if wanted is None:
+        return replace(made, train=())
+    if wanted == MADE:
+        return made
+    opened = open_foreign(Path(wanted), recipe.features, classes, on_item)
+    return ForeignSound(opened.train + made.train, opened.fit + made.fit, made.always)
 
 
 def _how_to_validate(dataset: Dataset, recipe: Recipe) -> str:

@@ -23,6 +23,7 @@ class Objective:
     label_smoothing: float = 0.0
     anticipation: float = 0.5
     bfloat16: bool = False  # matrix products in 16 bits; losses are computed in 32
+    none: bool = False  # whether "none of these" is an implicit class, of recordings without one
 
     def weights(self, batch: Batch) -> Tensor:
         """(2,) float64: weight of the labelled frames and of the anticipated ones."""
@@ -48,7 +49,7 @@ class Objective:
         state = model.initial_state(batch.tokens.shape[0], batch.start)
         logits, _ = model.steps(batch.tokens, state)
         losses = frame_losses(
-            logits.float().flatten(0, 1), batch.targets.flatten(0, 1), self.loss, self.label_smoothing
+            logits.float().flatten(0, 1), batch.targets.flatten(0, 1), self.loss, self.label_smoothing, self.none
         )
         return weighted_sum(losses, batch.weight.flatten())
 
@@ -64,7 +65,8 @@ class Objective:
             else:
                 logits, anticipation = model.predict(tokens, start)
                 coming = coming + self._anticipation_loss(anticipation, batch, rows)
-            losses = frame_losses(logits.float(), batch.targets[rows, length - 1], self.loss, self.label_smoothing)
+            wanted = batch.targets[rows, length - 1]
+            losses = frame_losses(logits.float(), wanted, self.loss, self.label_smoothing, self.none)
             total = total + weighted_sum(losses, batch.weight[rows, length - 1])
         return total, coming
 

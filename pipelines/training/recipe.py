@@ -34,6 +34,8 @@ class DataOptions:
     dataset: str = ""
     root: str | None = None
     validate_on: str = "validation"  # the split that `best` is chosen on
+    train_on: str = "train"  # the split that is trained on; several joined by "+"
+    foreign: str | None = None  # recordings of no class, whose answer is "none": a folder, or "made" for made sounds
     options: dict[str, Any] = field(default_factory=dict)  # the dataset's own: split, validation, split_seed, …
 
 
@@ -89,6 +91,8 @@ class TrainingOptions:
     anticipation: float = 0.5  # weight of the decoder's loss, for models that have one
     standardize: bool = False  # features to mean 0 and deviation 1, folded into the input projection when saved
     ema: float = 0.0  # decay of the moving average of the weights that is validated and saved; 0: none
+    # Evidence (log Σ exp of the logits) below which the answer is "none"; left out: fitted after training.
+    rejection: float | None = None
     early_stop: int = 0  # epochs without a better metric after which training ends; 0: never
     metric: Metric = "auto"
     steps_per_epoch: int = 0  # ends an epoch early; 0: all of it

@@ -11,13 +11,14 @@ from typing import Any, Literal
 import torch
 
 from pipelines.checkpoints.builtin import find_model
-from pipelines.checkpoints.checkpoint import read_header
+from pipelines.checkpoints.checkpoint import load_checkpoint, read_header
 from pipelines.datasets.feature_cache import OnItem
 from pipelines.datasets.source import open_source
 from pipelines.devices import choose_device, multiplies_bfloat16
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import write_text
+from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
 from pipelines.training.artifacts import ModelDescription, RunFolder, describe_environment
 from pipelines.training.augment import is_active
@@ -34,6 +35,7 @@ from pipelines.training.objective import Objective
 from pipelines.training.per_frame import PerFrameScores, fit_row_classifiers, score_row_classifiers
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_values
+from pipelines.training.rejection import add_rejection, store_rejection
 from pipelines.training.sampling import sampling_plan
 from pipelines.training.statistics import FeatureStatistics, feature_statistics
 from pipelines.training.validation import Scores, Validator
@@ -56,6 +58,7 @@ class RunResult:
     validation_recordings: int
     seconds: float
     baseline: PerFrameScores | None = None  # of single rows, on the validation recordings
+    rejection: Rejection | None = None  # when the answer is "none of these"
 
     @property
     def below_baseline(self) -> bool:
@@ -72,6 +75,7 @@ class RunResult:
             scores = values[name]
             values[name] = None if scores is None else {k: v for k, v in vars(scores).items() if v is not None}
         values["baseline"] = None if self.baseline is None else asdict(self.baseline)
+        values["rejection"] = None if self.rejection is None else self.rejection.to_dict()
         values["below_baseline"] = self.below_baseline
         return {**values, "folder": str(self.folder), "checkpoint": str(RunFolder(self.folder).best)}
 
@@ -138,6 +142,8 @@ def train_on(
     group.wait()
     baseline = _baseline(data, problem, recipe, observer) if group.main else None
     trainer.run()
+    rejection = _rejection(data, recipe, folder, problem, observer) if group.main else None
+    group.wait()
     result = RunResult(
         folder=folder.path,
         seed=seed,
@@ -152,6 +158,7 @@ def train_on(
         validation_recordings=len(data.validation),
         seconds=sum(epoch.seconds for epoch in trainer.history),
         baseline=baseline,
+        rejection=rejection,
     )
     if group.main:
         folder.write_summary(result.to_dict())
@@ -188,8 +195,11 @@ def make_problem(
             statistics if options.standardize else None,
             config.lag,
         )
+    none = bool(data.foreign.train) and recipe.data.foreign is not None
+    if none and loss != "cross-entropy":
+        raise ConfigurationError("data.foreign needs the loss cross-entropy: a binary loss has its own way to say none")
     loader = BatchLoader(
-        recordings=data.train,
+        recordings=(*data.train, *(data.foreign.train if none else ())),
         statistics=statistics,
         standardize=options.standardize,
         augmentation=recipe.augmentation,
@@ -216,7 +226,7 @@ def make_problem(
         score_kind=score_kind(loss),
     )
     bfloat16 = options.precision == "bfloat16" or (options.precision == "auto" and multiplies_bfloat16(device))
-    objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation, bfloat16)
+    objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation, bfloat16, none)
     return Problem(loader, plan, objective, validator, metric, described)
 
 
@@ -225,6 +235,25 @@ def _with_enough_steps(recipe: Recipe, problem: Problem) -> Recipe:
     options = recipe.training
     epochs = math.ceil(options.least_steps / len(problem.batches(options.seed, 0)))
     return replace(recipe, training=replace(options, epochs=max(options.epochs, epochs)))
+
+
+def _rejection(
+    data: TrainingData, recipe: Recipe, folder: RunFolder, problem: Problem, observer: Observer
+) -> Rejection | None:
+    """Give the checkpoints of a run their rule for "none of these"."""
+    if not data.clips or problem.objective.loss != "cross-entropy":
+        return None
+    rule = None
+    for path in (folder.last, folder.best):
+        with folder.writing():
+            if recipe.training.rejection is not None:
+                rule = Rejection("energy", recipe.training.rejection)
+                store_rejection(path, load_checkpoint(path), rule)
+            else:
+                rule = add_rejection(path, data.validation, data.foreign)
+    if rule is not None:
+        observer(Remark(f"the answer is none of these where {rule.statistic} is below {rule.threshold:.3g}"))
+    return rule
 
 
 def _baseline(data: TrainingData, problem: Problem, recipe: Recipe, observer: Observer) -> PerFrameScores | None:
@@ -237,7 +266,7 @@ def _baseline(data: TrainingData, problem: Problem, recipe: Recipe, observer: Ob
 
 def _shareable(recipe: Recipe) -> dict[str, dict[str, Any]]:
     """The recipe without the places on this machine, which are of no use to others and nobody's business."""
-    places = {"data": ("root",), "features": ("directory", "cache", "weights"), "model": ("init",)}
+    places = {"data": ("root", "foreign"), "features": ("directory", "cache", "weights"), "model": ("init",)}
     return {
         section: {key: value for key, value in content.items() if key not in places.get(section, ())}
         for section, content in recipe_values(recipe).items()

@@ -1,0 +1,113 @@
+"""Sounds that belong to no class of anybody: silence, noises, tones, sweeps, bells, clicks, made from random numbers.
+
+A model that is to say "none of these" has to be shown some of what is not these. Recordings of other kinds are better
+and have to be found first; these are always at hand, and the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+RATE = 16_000  # Hz
+SEED = 20_231_116
+QUIETEST, LOUDEST = 0.03, 0.8  # peaks
+FAINTEST = 3e-5, 1e-3  # peaks of what counts as silence: the noise of an open line
+
+Samples = NDArray[np.float64]
+Maker = Callable[[Samples, np.random.Generator], Samples]
+
+
+def foreign_sounds(seconds: float, each: int = 4) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Sounds of `seconds` at `RATE`, `each` of every kind: the kind and the samples (n,)."""
+    times = np.arange(max(1, round(seconds * RATE))) / RATE
+    for number, (kind, make) in enumerate(KINDS.items()):
+        for copy in range(each):
+            generator = np.random.default_rng([SEED, number, copy])
+            sound = make(times, generator)
+            peak = float(np.abs(sound).max())
+            low, high = FAINTEST if kind == "silence" else (QUIETEST, LOUDEST)
+            level = np.exp(generator.uniform(np.log(low), np.log(high)))
+            yield kind, (sound * (level / peak if peak else 0.0)).astype(np.float32)
+
+
+def _silence(times: Samples, generator: np.random.Generator) -> Samples:
+    """Digital silence every other time."""
+    return _coloured(times, generator, 1.0) if generator.random() < 0.5 else np.zeros_like(times)
+
+
+def _white(times: Samples, generator: np.random.Generator) -> Samples:
+    return generator.standard_normal(len(times))
+
+
+def _coloured(times: Samples, generator: np.random.Generator, slope: float | None = None) -> Samples:
+    """Noise whose power falls with frequency: pink at slope 1, brown at 2."""
+    slope = generator.uniform(0.5, 2.0) if slope is None else slope
+    spectrum = np.fft.rfft(generator.standard_normal(len(times)))
+    frequencies = np.maximum(np.fft.rfftfreq(len(times), 1 / RATE), 20.0)
+    return np.asarray(np.fft.irfft(spectrum / frequencies ** (slope / 2), len(times)))
+
+
+def _band(times: Samples, generator: np.random.Generator) -> Samples:
+    """A band of noise that swells: machines, breath, wind."""
+    spectrum = np.fft.rfft(generator.standard_normal(len(times)))
+    frequencies = np.fft.rfftfreq(len(times), 1 / RATE)
+    low = 10 ** generator.uniform(1.8, 3.4)
+    spectrum[(frequencies < low) | (frequencies > low * generator.uniform(1.3, 4.0))] = 0
+    swell = 1 + 0.9 * np.sin(2 * np.pi * generator.uniform(0.2, 8.0) * times)
+    return np.asarray(np.fft.irfft(spectrum, len(times)) * swell)
+
+
+def _tone(times: Samples, generator: np.random.Generator) -> Samples:
+    return np.asarray(np.sin(2 * np.pi * 10 ** generator.uniform(2.0, 3.7) * times))
+
+
+def _buzz(times: Samples, generator: np.random.Generator) -> Samples:
+    """A saw tooth that wavers: engines, horns, alarms."""
+    pitch = 10 ** generator.uniform(1.5, 3.0)
+    phase = pitch * times + generator.uniform(0, 2) * np.sin(2 * np.pi * generator.uniform(0.1, 6.0) * times)
+    return np.asarray(2 * (phase % 1.0) - 1)
+
+
+def _sweep(times: Samples, generator: np.random.Generator) -> Samples:
+    """A tone that rises or falls, again and again: sirens, birds, toys."""
+    period = generator.uniform(0.2, 3.0)
+    low, high = np.sort(10 ** generator.uniform(2.0, 3.8, 2))
+    place = (times % period) / period
+    pitch = low * (high / low) ** (place if generator.random() < 0.5 else 1 - place)
+    return np.asarray(np.sin(2 * np.pi * np.cumsum(pitch) / RATE))
+
+
+def _bell(times: Samples, generator: np.random.Generator) -> Samples:
+    sound = np.zeros_like(times)
+    pitch = generator.uniform(200, 1500)
+    for begin in np.arange(0, times[-1] + 1e-9, generator.uniform(0.5, 2.0)):
+        since = np.maximum(times - begin, 0.0)
+        for ratio in (1.0, 2.01, 2.8, 4.1, 5.3):
+            sound += np.exp(-since * generator.uniform(1, 5)) * np.sin(2 * np.pi * pitch * ratio * since) / ratio
+    return sound
+
+
+def _knocks(times: Samples, generator: np.random.Generator) -> Samples:
+    """Short bursts of noise at irregular times: steps, doors, keys."""
+    sound = np.zeros_like(times)
+    for begin in generator.uniform(0, max(times[-1], 0.1), max(1, round(times[-1] * generator.uniform(1, 6)))):
+        since = times - begin
+        sound += np.where(since >= 0, np.exp(-np.maximum(since, 0) * generator.uniform(20, 200)), 0.0)
+    return np.asarray(sound * generator.standard_normal(len(times)))
+
+
+KINDS: dict[str, Maker] = {
+    "silence": _silence,
+    "white noise": _white,
+    "coloured noise": _coloured,
+    "band of noise": _band,
+    "tone": _tone,
+    "buzz": _buzz,
+    "sweep": _sweep,
+    "bell": _bell,
+    "knocks": _knocks,
+}
+ALWAYS_FOREIGN = ("silence", "white noise")  # kinds that no model should have a name for

@@ -1,0 +1,120 @@
+"""None of these, from training to streaming: foreign sound, the implicit class, the rule in the checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.datasets.foreign_sound import KINDS, RATE, foreign_sounds
+from pipelines.errors import ConfigurationError
+from pipelines.metrics.rejection import Rejection
+from pipelines.streaming import PlayOptions, find_sources, open_model
+from pipelines.streaming.pipeline import Stream
+from pipelines.training.losses import frame_losses
+from pipelines.training.recipe_file import build_recipe
+from pipelines.training.run import train
+
+SECONDS = 1.5
+
+
+@pytest.fixture
+def clips(tmp_path: Path) -> Path:
+    """Two kinds of hum, ten clips each."""
+    generator = np.random.default_rng(0)
+    times = np.arange(round(SECONDS * RATE)) / RATE
+    for label, pitch in (("low", 220.0), ("high", 1760.0)):
+        (tmp_path / "clips" / label).mkdir(parents=True)
+        for number in range(10):
+            sound = 0.2 * np.sin(2 * np.pi * pitch * generator.uniform(0.97, 1.03) * times)
+            sound += 0.01 * generator.standard_normal(len(times))
+            soundfile.write(tmp_path / "clips" / label / f"{number}.wav", sound, RATE)
+    return tmp_path / "clips"
+
+
+def settings(clips: Path, **more: object) -> dict[str, object]:
+    return {
+        "data.dataset": "folder",
+        "data.root": str(clips),
+        "features.names": "logmel",
+        "features.cache": str(clips.parent / "cache"),
+        "features.workers": 1,
+        "model.window": 6,
+        "model.width": 16,
+        "model.heads": 2,
+        "model.feed_forward": 16,
+        "optimizer.learning_rate": 1e-2,
+        "training.epochs": 8,
+        "training.batch_size": 8,
+        "training.loss_on": "every",
+        "training.standardize": True,
+        "training.baseline": False,
+        **more,
+    }
+
+
+def labels_of(checkpoint: Path, sound: np.ndarray, place: Path) -> list[str | None]:
+    soundfile.write(place, sound, RATE)
+    with Stream(find_sources([str(place)]), open_model(checkpoint), PlayOptions(fast=True)) as stream:
+        return [prediction.label for prediction in stream]
+
+
+def test_a_model_that_heard_foreign_sound_says_none(clips: Path, tmp_path: Path) -> None:
+    recipe = build_recipe(None, settings(clips, **{"data.foreign": "made"}))
+    result = train(recipe, tmp_path / "run", device="cpu")
+    checkpoint = tmp_path / "run" / "best.safetensors"
+    rule = load_checkpoint(checkpoint).rejection
+    assert rule is not None and rule == result.rejection
+    assert result.scores is not None and result.scores.accuracy == 1.0
+    silence = np.zeros(2 * RATE)
+    noise = 0.3 * np.random.default_rng(3).standard_normal(2 * RATE)
+    assert set(labels_of(checkpoint, silence, tmp_path / "silence.wav")[2:]) == {None}
+    assert set(labels_of(checkpoint, noise, tmp_path / "noise.wav")[2:]) == {None}
+    known = 0.2 * np.sin(2 * np.pi * 1760 * np.arange(2 * RATE) / RATE) + noise / 30
+    assert labels_of(checkpoint, known, tmp_path / "known.wav")[-1] == "high"
+
+
+def test_every_clip_model_gets_a_rule_and_a_recipe_may_give_it(clips: Path, tmp_path: Path) -> None:
+    fitted = train(build_recipe(None, settings(clips)), tmp_path / "fitted", device="cpu").rejection
+    assert fitted is not None
+    given = build_recipe(
+        None, settings(clips, **{"training.rejection": 1.5, "training.epochs": 1, "data.options.validation": 0.0})
+    )
+    train(given, tmp_path / "given", device="cpu")
+    assert load_checkpoint(tmp_path / "given" / "last.safetensors").rejection == Rejection("energy", 1.5)
+
+
+def test_foreign_recordings_in_a_folder_and_streams_refuse_them(clips: Path, tmp_path: Path) -> None:
+    for place, (kind, sound) in enumerate(foreign_sounds(1.0, each=1)):
+        (tmp_path / "foreign").mkdir(exist_ok=True)
+        soundfile.write(tmp_path / "foreign" / f"{place}-{kind}.wav", sound, RATE)
+    recipe = build_recipe(None, settings(clips, **{"data.foreign": str(tmp_path / "foreign"), "training.epochs": 1}))
+    train(recipe, tmp_path / "run", device="cpu")
+    provenance = load_checkpoint(tmp_path / "run" / "best.safetensors").provenance
+    assert "foreign" not in provenance["recipe"]["data"]
+    wrong = settings(clips, **{"data.foreign": "made", "training.loss": "binary", "training.epochs": 1})
+    with pytest.raises(ConfigurationError, match="needs the loss cross-entropy"):
+        train(build_recipe(None, wrong), tmp_path / "wrong", device="cpu")
+
+
+def test_the_loss_has_an_implicit_class() -> None:
+    logits = torch.randn(5, 3, dtype=torch.float64)
+    targets = torch.eye(3, dtype=torch.float64)[[0, 1, 2, 0, 0]]
+    targets[3:] = 0
+    targets[4, 1] = 0.25  # mixed with a foreign recording
+    extended = torch.cat([logits, torch.zeros(5, 1, dtype=torch.float64)], 1)
+    wanted = torch.cat([targets, 1 - targets.sum(1, keepdim=True)], 1)
+    expected = torch.nn.functional.cross_entropy(extended, wanted, reduction="none", label_smoothing=0.1)
+    torch.testing.assert_close(frame_losses(logits, targets, "cross-entropy", 0.1, none=True), expected)
+
+
+def test_made_sounds_are_always_the_same_and_never_too_loud() -> None:
+    sounds = list(foreign_sounds(0.5, each=2))
+    assert [kind for kind, _ in sounds] == [kind for kind in KINDS for _ in range(2)]
+    for (_, first), (_, second) in zip(sounds, foreign_sounds(0.5, each=2), strict=True):
+        np.testing.assert_array_equal(first, second)
+        assert first.shape == (RATE // 2,) and np.isfinite(first).all() and np.abs(first).max() <= 1.0
