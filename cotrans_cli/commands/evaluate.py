@@ -74,6 +74,15 @@ def evaluate(
         list[str] | None, option("--weights", panel=DATA, metavar="NAME=FILE", help="Weights of an extractor.")
     ] = None,
     cache: flags_of_datasets.Cache = None,
+    foreign: Annotated[
+        Path | None,
+        option(
+            "--foreign",
+            panel=DATA,
+            metavar="FOLDER",
+            help="Clips: recordings of no class; how many of them the model answers with none of these.",
+        ),
+    ] = None,
     predictions: Annotated[
         Path | None,
         option(
@@ -234,6 +243,7 @@ def evaluate(
         baseline="auto" if baseline is None else "on" if baseline else "off",
         workers=workers,
         device=device,
+        foreign=foreign,
     )
     if predictions is not None:
         _refuse_others(context)

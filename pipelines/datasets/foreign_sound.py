@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 RATE = 16_000  # Hz
 SEED = 20_231_116
 QUIETEST, LOUDEST = 0.03, 0.8  # peaks
+OFTENER = 3  # how many times as often silence and white noise are made: models must not miss them
 FAINTEST = 3e-5, 1e-3  # peaks of what counts as silence: the noise of an open line
 
 Samples = NDArray[np.float64]
@@ -21,10 +22,10 @@ Maker = Callable[[Samples, np.random.Generator], Samples]
 
 
 def foreign_sounds(seconds: float, each: int = 4) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Sounds of `seconds` at `RATE`, `each` of every kind: the kind and the samples (n,)."""
+    """Sounds of `seconds` at `RATE`, `each` of every kind, more of silence and noise: the kind and the samples (n,)."""
     times = np.arange(max(1, round(seconds * RATE))) / RATE
     for number, (kind, make) in enumerate(KINDS.items()):
-        for copy in range(each):
+        for copy in range(each * (OFTENER if kind in ALWAYS_FOREIGN else 1)):
             generator = np.random.default_rng([SEED, number, copy])
             sound = make(times, generator)
             peak = float(np.abs(sound).max())

@@ -14,6 +14,7 @@ from pipelines.devices import choose_device
 from pipelines.errors import CotransError, UsageError
 from pipelines.evaluation.data.contenders import Contender, load_contender
 from pipelines.evaluation.data.data_request import DataRequest
+from pipelines.evaluation.data.foreign import foreign_recordings
 from pipelines.evaluation.data.scored_data import ScoredData
 from pipelines.evaluation.data.training_overlap import seen_in_training
 from pipelines.evaluation.model_evaluation import (
@@ -51,6 +52,7 @@ class ComparisonOptions:
     baseline: UseBaseline = "auto"
     workers: int = 1
     device: str = "auto"
+    foreign: Path | None = None  # recordings of no class, to see how often models of clips say so
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,8 @@ def _evaluated(
             workers=options.workers,
             on_progress=None if on_rows is None else lambda mode, done, total: on_rows(name, mode, done, total),
             score_kind=checkpoint.score_kind,
+            rejection=checkpoint.rejection,
+            foreign=[] if options.foreign is None else foreign_recordings(options.foreign, checkpoint.features),
         )
     except CotransError as error:
         raise error.located(str(path)) from error

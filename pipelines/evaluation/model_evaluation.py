@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,11 +16,13 @@ from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.scores.classification import score_clips
 from pipelines.evaluation.scores.detection import DetectionOptions, score_detection
+from pipelines.evaluation.scores.honesty import score_honesty
 from pipelines.evaluation.scores.ordered_events import score_events
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions
 from pipelines.evaluation.scores.protocols import OAD_FUTURE, OAD_WINDOW, PROTOCOLS, Protocol, protocol_for
 from pipelines.evaluation.scores.scoring import Evaluation
 from pipelines.metrics.probabilities import ScoreKind, probabilities
+from pipelines.metrics.rejection import Rejection
 from pipelines.model.continual_model import ContinualModel
 from pipelines.running.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
 from pipelines.running.runner import Damage, Mode, Recording, RowSource, Run, Speed, run_model, speed_of
@@ -67,8 +69,13 @@ def evaluate_model(
     workers: int = 1,
     on_progress: OnProgress | None = None,
     score_kind: ScoreKind = "softmax",
+    rejection: Rejection | None = None,
+    foreign: Sequence[Recording] = (),
 ) -> ModelEvaluation:
-    """Run `model` over the features of a split in each of `modes`; modes that disagree are an error."""
+    """Run `model` over the features of a split in each of `modes`; modes that disagree are an error.
+
+    rejection: the model's rule for "none of these". foreign: recordings of no class, whose answer should be that.
+    """
     check_class_names(class_names, dataset)
     rules = detection_protocol(dataset, protocol)
     items = {item.name: item for item in dataset.split(split)}
@@ -83,6 +90,17 @@ def evaluate_model(
         require_agreement(agreement, tolerance)
     labelled = [predictions_of(run, dataset, items, model.config.lag, score_kind) for run in runs]
     evaluations = [score_dataset(one.predictions, dataset, rules, options) for one in labelled]
+    if dataset.kind == "clips":
+        labels = {name: item.label for name, item in items.items() if item.label is not None}
+        heard = run_model(model, list(foreign), "chunk", workers).outputs if foreign else {}
+        honesty = score_honesty(
+            {name: outputs.logits for name, outputs in runs[0].outputs.items()},
+            labels,
+            score_kind,
+            rejection,
+            [outputs.logits for outputs in heard.values()],
+        )
+        evaluations = [replace(evaluation, honesty=honesty) for evaluation in evaluations]
     speeds = {run.mode: speed_of(run, dataset.hop) for run in runs}
     usable = [recording for recording in recordings if recording.name in runs[0].outputs]
     return ModelEvaluation(

@@ -114,7 +114,7 @@ def test_the_loss_has_an_implicit_class() -> None:
 
 def test_made_sounds_are_always_the_same_and_never_too_loud() -> None:
     sounds = list(foreign_sounds(0.5, each=2))
-    assert [kind for kind, _ in sounds] == [kind for kind in KINDS for _ in range(2)]
+    assert set(KINDS) == {kind for kind, _ in sounds} and sum(kind == "tone" for kind, _ in sounds) == 2
     for (_, first), (_, second) in zip(sounds, foreign_sounds(0.5, each=2), strict=True):
         np.testing.assert_array_equal(first, second)
         assert first.shape == (RATE // 2,) and np.isfinite(first).all() and np.abs(first).max() <= 1.0

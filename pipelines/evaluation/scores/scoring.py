@@ -19,6 +19,7 @@ from pipelines.evaluation.scores.classification import (
     score_clips,
 )
 from pipelines.evaluation.scores.detection import DetectionOptions, DetectionScore, score_detection, scored_frames
+from pipelines.evaluation.scores.honesty import Honesty
 from pipelines.evaluation.scores.ordered_events import EventScore
 from pipelines.evaluation.scores.predictions import Predictions
 from pipelines.evaluation.scores.protocols import PROTOCOLS, Protocol, folder_protocol, protocol_for
@@ -45,6 +46,7 @@ class Evaluation:
     detection: DetectionScore | None = None
     clips: dict[Pooling, ClassificationScore] | None = None
     events: EventScore | None = None  # of recordings that run through the classes in order
+    honesty: Honesty | None = None  # of a model on clips
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with the headline's keys at the top; with both kinds, the clips under `clips`."""
@@ -57,6 +59,8 @@ class Evaluation:
             result.update(classification_to_dict(self.clips))
         if self.events is not None:
             result["events"] = self.events.to_dict()
+        if self.honesty is not None:
+            result["honesty"] = self.honesty.to_dict()
         return result
 
     @property
@@ -103,6 +107,8 @@ class Evaluation:
                 f"{100 * self.clips['mean'].accuracy:.2f} % by the mean, "
                 f"{100 * self.clips['vote'].accuracy:.2f} % by majority vote; {last.clips:,} clips"
             )
+        if self.honesty is not None:
+            parts.append(self.honesty.headline())
         return "; ".join(parts)
 
     @property
