@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cotrans_cli.console import note, print_json, result_console
+from pipelines.wording import listed
 
 if TYPE_CHECKING:
     from pipelines.checkpoints.builtin import BuiltinModel
@@ -21,6 +22,7 @@ Examples:
 
 
 WIDTH = 80  # columns: classes are easier to read in short lines
+MOST_NAMED = 40  # classes of a model that are listed
 _COLUMNS = {"model": "left", "classes": "left", "features": "left", "rows/s": "right", "window": "right"}
 
 
@@ -47,7 +49,7 @@ def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
         hop = model.features.hop if model.features else None
         table.add_row(
             f"{model.name}\n(default)" if model.name == default else model.name,
-            ", ".join(model.class_names),
+            listed(model.class_names, most=MOST_NAMED),
             model.features.name if model.features else "unknown",
             f"{1 / hop:g}" if hop else "",
             f"{model.window * hop:g} s" if hop else f"{model.window} rows",

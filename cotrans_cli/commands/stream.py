@@ -162,8 +162,14 @@ def stream(
         typer.Option(metavar="SECONDS", help="Leave out segments that are shorter.", rich_help_panel=OUTPUT),
     ] = 0.0,
     smooth: Annotated[
-        float, typer.Option(help="Average scores over the last SECONDS.", metavar="SECONDS", rich_help_panel=OUTPUT)
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Average scores over the last SECONDS.",
+            metavar="SECONDS",
+            show_default="as the model says: objects 1, the others 0",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     segments: Annotated[
         bool, typer.Option("--segments", help="Merge frames into rows of start, end, label.", rich_help_panel=OUTPUT)
     ] = False,

@@ -50,7 +50,7 @@ def _described(path: Path) -> BuiltinModel:
     try:
         names, features = json.loads(metadata["class_names"]), json.loads(metadata["features"])
         spec = None if features is None else FeatureSpec.from_dict(features)
-        window = int(json.loads(metadata["config"])["window"])
+        window = int(json.loads(metadata["config"]).get("window", 1))  # a model without memory has no such field
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: it does not say what it is; install cotrans again") from error
     return BuiltinModel(path.stem, path, path.stat().st_size, tuple(names), spec, window)

@@ -7,6 +7,7 @@ weights came from, and a checksum of the weights. Loading is strict: a file eith
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ class Checkpoint:
     provenance: Mapping[str, Any]  # where the weights came from; plain JSON values
     score_kind: ScoreKind = "softmax"  # how logits become probabilities
     rejection: Rejection | None = None  # when the answer is "none of these"; None: never
+    smoothing: float = 0.0  # seconds over which a stream averages probabilities unless told otherwise
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class CheckpointHeader:
     precision: str  # "float32" or "float64"
     score_kind: ScoreKind
     rejection: Rejection | None
+    smoothing: float
 
 
 def default_class_names(classes: int) -> tuple[str, ...]:
@@ -78,12 +81,13 @@ def save_checkpoint(
     provenance: Mapping[str, Any] | None = None,
     score_kind: ScoreKind | None = None,
     rejection: Rejection | None = None,
+    smoothing: float = 0.0,
 ) -> None:
     """Write a model atomically. class_names: one for each class; None: "class 0", "class 1", …
 
     provenance: plain JSON values, for example {"source": …, "command": …}. score_kind: how logits become
     probabilities; None: as the loss in the provenance says, softmax where there is none. rejection: when the answer
-    is "none of these".
+    is "none of these". smoothing: seconds over which a stream averages probabilities unless told otherwise.
     """
     config = model.config
     names = default_class_names(config.classes) if class_names is None else tuple(class_names)
@@ -99,6 +103,7 @@ def save_checkpoint(
         "provenance": json.dumps(dict(provenance or {}), ensure_ascii=False, allow_nan=False),
         "score_kind": score_kind or _trained_score_kind(provenance or {}),
         "rejection": json.dumps(None if rejection is None else rejection.to_dict()),
+        "smoothing": json.dumps(smoothing, allow_nan=False),
         "checksum": _checksum(tensors),
     }
     with atomic_write(path) as temporary:
@@ -124,6 +129,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         header.provenance,
         header.score_kind,
         header.rejection,
+        header.smoothing,
     )
 
 
@@ -149,6 +155,9 @@ def read_header(path: Path) -> CheckpointHeader:
         provenance = json.loads(metadata["provenance"])
         rule = json.loads(metadata.get("rejection", "null"))  # files from before there were any have none
         rejection = None if rule is None else Rejection.from_dict(rule)
+        smoothing = float(json.loads(metadata.get("smoothing", "0")))
+        if not 0.0 <= smoothing < math.inf:
+            raise ValueError(f"its outputs cannot be smoothed over {smoothing} s")
         _check_description(config, names, features)
     except (ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:
         raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error
@@ -156,7 +165,17 @@ def read_header(path: Path) -> CheckpointHeader:
         raise CheckpointError(f"{path} describes itself wrongly: the provenance is not a JSON object")
     kind = _score_kind(path, metadata.get("score_kind"), provenance)
     return CheckpointHeader(
-        config, names, features, provenance, version, metadata["checksum"], shapes, precision, kind, rejection
+        config,
+        names,
+        features,
+        provenance,
+        version,
+        metadata["checksum"],
+        shapes,
+        precision,
+        kind,
+        rejection,
+        smoothing,
     )
 
 

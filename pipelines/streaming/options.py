@@ -92,7 +92,7 @@ class PredictionOptions:
 
     top_k: int | None = None  # None: 3, or all where there are fewer
     threshold: float | None = None  # a frame whose best class scores less has no label; None: as the model says
-    smooth: float = 0.0  # seconds over which probabilities are averaged
+    smooth: float | None = None  # seconds over which probabilities are averaged; None: as the model says
     thresholds: Mapping[str, float] = field(default_factory=dict)  # of single classes
     only: tuple[str, ...] = ()  # classes to tell of; empty: all
     hide: tuple[str, ...] = ()  # classes not to tell of

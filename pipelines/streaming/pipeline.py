@@ -84,12 +84,14 @@ class Stream:
             self._broken,
             self.options.every if self.options.snapshot else None,
         )
+        wanted = self._prediction.smooth
+        self._smooth = model.smoothing if wanted is None else wanted  # seconds
         self._interpreters: dict[int, Interpreter] = {}
         self._smoothing: dict[int, list[list[float]]] = {}  # of a snapshot, until a source's first row is there
         self._settings = {
             "start": self.options.start,
             "duration": self.options.duration,
-            "smooth": self._prediction.smooth,
+            "smooth": self._smooth,
             "rows": slots,
         }
         self.resumed = self._resume(self.options.resume) if self.options.resume else None
@@ -259,7 +261,7 @@ class Stream:
 
     def _interpreter(self, hop: float) -> Interpreter:
         options = self._prediction
-        rows = max(1, round(options.smooth / hop))
+        rows = max(1, round(self._smooth / hop))
         model = self.model
         return Interpreter(
             model.class_names, model.score_kind, self._top_k, options.rule(model.class_names), rows, model.rejection

@@ -36,6 +36,7 @@ class StreamModel:
     features: FeatureSpec | None  # None: the checkpoint does not say what it was trained on
     score_kind: ScoreKind
     rejection: Rejection | None  # the model's own rule for "none of these"
+    smoothing: float  # seconds over which its probabilities are averaged unless the user says otherwise
     feature_streams: FeatureStreams
 
     @property
@@ -103,6 +104,7 @@ def open_model(
         features=checkpoint.features,
         score_kind=activation or checkpoint.score_kind,
         # The rule was fitted on the scores as the model was trained to give them.
+        smoothing=checkpoint.smoothing,
         rejection=checkpoint.rejection if activation in (None, checkpoint.score_kind) else None,
         feature_streams=FeatureStreams(str(name or path.stem), checkpoint.features, weights or {}, device),
     )
