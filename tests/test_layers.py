@@ -23,6 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "training": ("model", "metrics", "features", "datasets", "checkpoints", "running"),
     "evaluation": ("model", "metrics", "costs", "features", "datasets", "checkpoints", "running", "training"),
     "streaming": ("model", "metrics", "features", "datasets", "checkpoints", "running"),
+    "api": ("features", "datasets", "checkpoints", "running", "training", "evaluation"),
 }
 LAYERS = tuple(ALLOWED)
 SURFACE = ROOT / "pipelines" / "__init__.py"  # names of everything public, which are imported when they are asked for

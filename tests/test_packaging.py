@@ -47,6 +47,7 @@ def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
     assert wheel.name == f"cotrans-{__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
+    assert "cotrans.py" in held
     needed = data_files()
     for example in (
         CLIP,
@@ -58,6 +59,7 @@ def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
         "weights/musicnn_msd_vgg.safetensors",
         "weights/speech_embedding.safetensors",
         "pipelines/datasets/data/thumos14.json",
+        "pipelines/py.typed",
     ):
         assert example in needed
     assert any(name.startswith("pipelines/training/recipes/") for name in needed)

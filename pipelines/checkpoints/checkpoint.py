@@ -74,7 +74,7 @@ def default_class_names(classes: int) -> tuple[str, ...]:
 
 
 def save_checkpoint(
-    path: Path,
+    path: str | Path,
     model: ContinualModel,
     class_names: Sequence[str] | None = None,
     features: FeatureSpec | None = None,
@@ -106,12 +106,13 @@ def save_checkpoint(
         "smoothing": json.dumps(smoothing, allow_nan=False),
         "checksum": _checksum(tensors),
     }
-    with atomic_write(path) as temporary:
+    with atomic_write(Path(path)) as temporary:
         temporary.write_bytes(_with_sorted_header(save(tensors, metadata)))
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
+def load_checkpoint(path: str | Path) -> Checkpoint:
     """Read a model that `save_checkpoint` wrote; anything else is a CheckpointError that says why."""
+    path = Path(path)
     header = read_header(path)
     model = build_model(header, path)
     tensors = read_tensors(path)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pipelines.datasets.item import Item
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
+
+if TYPE_CHECKING:
+    import pandas
 
 # clips: one label for each recording. frames: labels for every row of the feature stream.
 Kind = Literal["clips", "frames"]
@@ -63,6 +66,23 @@ class Dataset:
         """Class indices that a score is a mean over: neither background nor ignored."""
         left_out = {*self.ignored, self.background}
         return tuple(index for index in range(len(self.class_names)) if index not in left_out)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each recording: name, split, label of a clip, media, features, seconds."""
+        import pandas
+
+        rows = [
+            {
+                "name": item.name,
+                "split": item.split,
+                "label": None if item.label is None else self.class_names[item.label],
+                "media": None if item.media is None else str(item.media),
+                "features": ", ".join(map(str, item.features)) or None,
+                "seconds": item.duration,
+            }
+            for item in self.items
+        ]
+        return pandas.DataFrame(rows, columns=["name", "split", "label", "media", "features", "seconds"])
 
     def with_classes(self, names: tuple[str, ...]) -> Dataset:
         """The same items with labels that are indices into `names`, which must hold all classes of the dataset.

@@ -26,7 +26,7 @@ MODULES = {
 ROOT_VARIABLE = "COTRANS_DATA"  # the folder that holds datasets, or one dataset
 
 
-def open_dataset(name: str, root: Path | None = None, **options: Any) -> Dataset:
+def open_dataset(name: str, root: str | Path | None = None, **options: Any) -> Dataset:
     """The dataset `name` in folder `root`.
 
     Without `root`, the environment variable COTRANS_DATA names it, or the folder that contains a folder
@@ -42,7 +42,7 @@ def open_dataset(name: str, root: Path | None = None, **options: Any) -> Dataset
             flags = ", ".join(OPTIONS_BY_NAME[option].flag for option in known)
             raise UsageError(f"dataset {name} has no option --{key.replace('_', '-')}; it has {flags}")
     typed = {key: OPTIONS_BY_NAME[key].typed(value) for key, value in given.items()}
-    return opener(resolve_root(name, root), **typed)
+    return opener(resolve_root(name, None if root is None else Path(root)), **typed)
 
 
 def dataset_options(name: str) -> dict[str, Any]:

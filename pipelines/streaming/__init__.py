@@ -45,9 +45,19 @@ def open_stream(
     prediction: PredictionOptions | None = None,
     **play: Any,
 ) -> Stream:
-    """A stream of one source or several: files, folders, addresses, `camera:0`, `mic:`, `-`.
+    """A stream of predictions while sources play: files, folders, addresses, `camera:0`, `mic:`, `-`.
 
-    model: None: the user's default model. play: fields of `PlayOptions`, as in `fast=True`.
+        with open_stream("video.mp4", model, fast=True) as stream:
+            for prediction in stream:
+                print(prediction.time, prediction.label, prediction.score)
+
+    model: of `open_model`; None: the user's default one. prediction: smoothing, threshold, how many classes.
+    play: fields of `PlayOptions`: fast=True plays files as fast as possible instead of in real time, start and
+    duration cut them, loop repeats them.
+
+    `stream.to_frame()` plays to the end and gives a pandas frame. `stream.stop()` ends it from any thread, leaving the
+    `with` block ends all its threads, `stream.summary()` says how it went. If no source can be played, iterating raises
+    the error of the first; otherwise the errors are in `stream.errors`.
     """
     texts = [sources] if isinstance(sources, str) else list(sources)
     return Stream(find_sources(texts), model or open_model(), PlayOptions(**play), prediction)

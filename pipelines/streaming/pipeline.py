@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from pipelines.streaming.predicting.snapshots import (
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.media_source import open_media
 from pipelines.streaming.sources.source import StreamSource
+
+if TYPE_CHECKING:
+    import pandas
 
 LIVE_ROWS, FAST_ROWS = 4, 64  # rows of each source that may wait for the model: little delay, or full batches
 LIVE_RESULTS, FAST_RESULTS = 8, 64  # steps whose results may wait for the output
@@ -137,6 +140,17 @@ class Stream:
         finally:
             self.statistics.end()
             self.close()
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Play to the end: a row for each prediction, with a column of probabilities for each class."""
+        import pandas
+
+        columns = ["source", "time", "label", "score", "warmup"]
+        rows = [
+            (*(getattr(prediction, name) for name in columns), *prediction.probabilities.tolist())
+            for prediction in self
+        ]
+        return pandas.DataFrame(rows, columns=[*columns, *self.model.class_names])
 
     def stop(self) -> None:
         """End soon: what has been predicted is still given out. From any thread."""

@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -40,6 +40,9 @@ from pipelines.training.sampling import sampling_plan
 from pipelines.training.statistics import FeatureStatistics, feature_statistics
 from pipelines.training.validation import Scores, Validator
 
+if TYPE_CHECKING:
+    import pandas
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -67,6 +70,12 @@ class RunResult:
             return False
         own = [self.scores.map] if self.baseline.metric == "map" else [self.scores.accuracy, self.scores.accuracy_mean]
         return max(value for value in own if value is not None) < self.baseline.best
+
+    def history(self) -> pandas.DataFrame:
+        """A row for each epoch: losses, validation scores, learning rate, time. The same as metrics.csv."""
+        import pandas
+
+        return pandas.read_csv(self.folder / "metrics.csv")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

@@ -79,11 +79,18 @@ def open_model(
     weights: Mapping[str, str] | None = None,
     activation: ScoreKind | None = None,
 ) -> StreamModel:
-    """A built-in model by name, or a checkpoint by path.
+    """A model that is ready to stream: a built-in one by name, or a checkpoint by path.
 
-    name: None: the user's default model. weights: file by extractor (ONLY: the one that takes
-    one), for networks whose weights are not known here.
-    activation: None: what the checkpoint says, which is sigmoid after a binary loss for each class.
+        model = open_model("sound-events")            # `cotrans models` lists the names
+        model = open_model("runs/mine/best.safetensors", device="cpu")
+        model.class_names, model.window, model.features
+
+    name: None: the user's default model. device: auto, cpu or cuda.
+    weights: file by extractor ("": the only one that takes one), for networks whose weights are not known here.
+    activation: softmax or sigmoid; None: what the checkpoint says, which is sigmoid after a binary loss for each class.
+
+    Give it to `open_stream`; `model.model` is the `ContinualTransformer` itself. A file that is not there raises
+    InputError, one that cannot be used CheckpointError: both are a CotransError.
     """
     path = find_model(name if name is not None else load_settings().default_model or DEFAULT_MODEL)
     if activation not in (None, *get_args(ScoreKind)):
