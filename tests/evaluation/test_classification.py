@@ -45,7 +45,8 @@ def test_scores() -> None:
     assert last.per_class[0] == 1.0 and last.per_class[1] == 0.0 and np.isnan(last.per_class[2])
     assert last.confusion.tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 0]]
     assert last.notes == ("no clip of rock: no accuracy for it",)
-    assert last.interval is not None and last.interval.low == 0.0 and last.interval.high == 1.0
+    assert last.interval is not None  # one of two: Wilson says almost nothing
+    assert (last.interval.low, last.interval.high) == pytest.approx((0.0945, 0.9055), abs=1e-4)
 
 
 def test_confusion_as_in_scikit_learn() -> None:
