@@ -66,6 +66,7 @@ KNOWN_GLOBALS: dict[tuple[str, str], Known] = {
     },
 }
 
+MOST_DIMENSIONS = 32  # of an array, as in numpy 1
 # Kinds of numpy types that are plain data: booleans, integers, floats, complex numbers, bytes and text.
 PLAIN_KINDS = frozenset("biufcSU")
 
@@ -169,8 +170,10 @@ def _array(raw: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
         raw = raw.encode("latin-1")  # Python 2 wrote bytes as text
     if isinstance(raw, np.ndarray | list) or not isinstance(raw, bytes | bytearray):
         raise RefusedError("a numpy array of Python objects")
-    if not isinstance(shape, tuple) or not all(isinstance(size, int) and size >= 0 for size in shape):
+    if not isinstance(shape, tuple) or not all(isinstance(size, int) and 0 <= size < 1 << 63 for size in shape):
         raise ValueError("an array with a shape that is not a tuple of sizes")
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(f"an array of {len(shape)} dimensions")
     if math.prod(shape) * dtype.itemsize != len(raw):
         raise ValueError(f"an array of shape {shape} and type {dtype} with {len(raw)} bytes")
     if order not in ("C", "F"):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipelines.bounded_file import BoundedFile, UnreadableError, opened
 from pipelines.errors import CotransError, InputError
+from pipelines.pickle_bounds import CollectionBudget, PickleBounds
 from pipelines.pickled_globals import KNOWN_GLOBALS, Pending, RefusedError, RefusedNameError, build, call, make
 
 Array = NDArray[Any]
@@ -104,12 +105,15 @@ class _Machine:
         self.keep = keep
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+        self.bounds = PickleBounds()
+        self.budget = CollectionBudget()
 
     def run(self) -> Any:
         for instruction, argument, _position in pickletools.genops(self.file):  # type: ignore[arg-type]
             name = instruction.name
             if name == "STOP":
                 return self._finished()
+            self.bounds.check(instruction, argument)
             self._execute(name, argument)
         raise EOFError("it ends in the middle")
 
@@ -148,6 +152,8 @@ class _Machine:
             stack.append(self._global(argument))
         elif name in ("REDUCE", "NEWOBJ"):
             arguments = stack.pop()
+            for argument in arguments if isinstance(arguments, tuple) else ():
+                self.budget.spend(argument)
             called = call if name == "REDUCE" else make
             self._replace_top(called(stack[-1], arguments), arguments)
         elif name == "BUILD":

@@ -17,11 +17,14 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import torch
 
+from pipelines.bounded_file import BoundedFile
 from pipelines.errors import CheckpointError
+from pipelines.pickle_bounds import CollectionBudget, check_pickle
+from pipelines.pickled_globals import MOST_DIMENSIONS
 from pipelines.wording import one_line
 
 # What `torch.save` writes before anything else in files of before 2020: a magic number, pickled.
@@ -157,7 +160,10 @@ def _inspect_archive(file: BinaryIO, size: int) -> None:
                     f"a tensor claims {numbers * item_size} bytes, but the file has {there or 0} for it"
                 )
 
-        _Inspector(io.BytesIO(archive.read(pickles[0])), storage, size).load()
+        program = io.BytesIO(archive.read(pickles[0]))
+        check_pickle(program)
+        program.seek(0)
+        _Inspector(program, storage, size).load()
 
 
 def _inspect_legacy(file: BinaryIO, size: int) -> None:
@@ -171,6 +177,9 @@ def _inspect_legacy(file: BinaryIO, size: int) -> None:
 
     file.seek(0)
     for _ in range(5):
+        begin = file.tell()
+        check_pickle(cast(BinaryIO, BoundedFile(file)))
+        file.seek(begin)
         _Inspector(file, storage, size).load()
 
 
@@ -205,15 +214,20 @@ class _Inspector(pickle.Unpickler):
         if not isinstance(identifier, tuple) or len(identifier) not in (5, 6) or identifier[0] != "storage":
             raise _DamagedError("something other than the numbers of a tensor is kept outside its pickle")
         _, item_size, key, _, numbers = identifier[:5]
-        if not isinstance(item_size, int) or not isinstance(numbers, int) or numbers < 0:
-            raise _DamagedError(f"a tensor's numbers are declared wrongly: {identifier[1:]!r}"[:200])
-        self._storage(str(key), numbers, item_size)
+        # What stands there may be anything, so none of it is shown: writing it out could take for ever.
+        if not isinstance(item_size, int) or not isinstance(numbers, int) or not 0 <= numbers < 1 << 63:
+            raise _DamagedError("a tensor's numbers are declared wrongly")
+        if not isinstance(key, str):
+            raise _DamagedError("the numbers of a tensor are kept under something that is not a name")
+        self._storage(key, numbers, item_size)
         return _Storage(numbers, item_size)
 
     def _tensor(
         self, storage: _Storage, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], *_: object
     ) -> _Shape:
-        if not isinstance(storage, _Storage) or len(shape) != len(stride) or min((offset, *shape, *stride)) < 0:
+        sizes = (offset, *shape, *stride) if isinstance(shape, tuple) and isinstance(stride, tuple) else (None,)
+        plain = all(isinstance(number, int) and 0 <= number < 1 << 63 for number in sizes)
+        if not plain or not isinstance(storage, _Storage) or len(shape) != len(stride) or len(shape) > MOST_DIMENSIONS:
             raise _DamagedError("a tensor is declared wrongly")
         last = offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True))
         if math.prod(shape) and last >= storage.numbers:
@@ -233,14 +247,31 @@ def _stand_ins() -> dict[tuple[str, str], Any]:
     class Count(dict[Any, Any]):
         """Takes any items."""
 
+        def __init__(self, members: Any = ()) -> None:
+            budget.spend(members)
+            super().__init__(members)
+
     def parameter(data: _Shape, *_: object) -> _Shape:
         return data
 
+    budget = CollectionBudget()
+
+    class Ordered(OrderedDict[Any, Any]):
+        """As the real one; what it is made of is bounded."""
+
+        def __init__(self, members: Any = ()) -> None:
+            budget.spend(members)
+            super().__init__(members)
+
+    def members(given: Any = ()) -> set[Any]:
+        budget.spend(given)
+        return set(given)
+
     return {
-        ("collections", "OrderedDict"): OrderedDict,
+        ("collections", "OrderedDict"): Ordered,
         ("collections", "Counter"): Count,
-        ("builtins", "set"): set,
-        ("__builtin__", "set"): set,
+        ("builtins", "set"): members,
+        ("__builtin__", "set"): members,
         ("torch", "Size"): tuple,
         ("torch._utils", "_rebuild_parameter"): parameter,
         ("argparse", "Namespace"): Namespace,

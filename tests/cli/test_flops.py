@@ -127,6 +127,7 @@ def test_the_sweep_and_its_chart(capsys: Output, monkeypatch: pytest.MonkeyPatch
     assert run(["flops", "--sweep", "n", "16..64", "--d", "32"]) == 0
     plain = capsys.readouterr().out
     assert [line.split()[0] for line in plain.splitlines()[3:]] == ["16", "32", "64"]
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert run(["flops", "--sweep", "n", "16..64", "--d", "32"]) == 0
     shown = capsys.readouterr().out
