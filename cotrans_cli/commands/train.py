@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from cotrans_cli import dataset_options as flags_of_datasets
 from cotrans_cli.choices import Encoding, Positional
 from cotrans_cli.console import note, print_json, print_line
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 Examples:
+
+  cotrans train clips/                                       your own: clips/LABEL/*.wav or .mp4
 
   cotrans train --dataset gtzan --root GTZAN/ --features musicnn --model cotrans-b1 --split fault-filtered
 
@@ -30,11 +34,16 @@ Examples:
   torchrun --nproc-per-node 4 -m cotrans_cli train …         several processes, the same result
 """
 MODEL, OPTIMISATION, RUN = "Model", "Optimisation", "Run"
+OWN_DATA = "folder"
 
 
 @flags_of_datasets.with_dataset_options
 def train(
     *,
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="Your own clips or recordings (or the folder of --dataset, as --root)."),
+    ] = None,
     dataset: flags_of_datasets.MaybeName = None,
     root: flags_of_datasets.Root = None,
     dataset_options: flags_of_datasets.Given,
@@ -55,6 +64,10 @@ def train(
         option("--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media; run once, then cached."),
     ] = None,
     feature_option: flags_of_datasets.FeatureOption = None,
+    weights: Annotated[
+        list[str] | None,
+        option("--weights", panel=DATA, metavar="[NAME=]FILE", help="Weights of an extractor: a file or a known name."),
+    ] = None,
     cache: flags_of_datasets.Cache = None,
     finetune_extractor: Annotated[
         bool,
@@ -89,13 +102,22 @@ def train(
         Path | None, option("--init", panel=MODEL, help="Checkpoint to start from, or a built-in model's name.")
     ] = None,
     recipe: Annotated[
-        str | None, option("--recipe", panel=OPTIMISATION, metavar="FILE|NAME", help="Recipe; flags win over it.")
+        str | None,
+        option(
+            "--recipe",
+            panel=OPTIMISATION,
+            metavar="FILE|NAME",
+            help="Recipe; flags win over it. paper: the preset's own.",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
         option("--set", "-s", panel=OPTIMISATION, metavar="SECTION.KEY=VALUE", help="Any key of a recipe."),
     ] = None,
-    epochs: Annotated[int | None, option("--epochs", panel=OPTIMISATION, help="Passes over the data.", least=1)] = None,
+    epochs: Annotated[
+        int | None,
+        option("--epochs", panel=OPTIMISATION, help="Passes over the data; --resume: in all.", least=1),
+    ] = None,
     batch_size: Annotated[
         int | None, option("--batch-size", panel=OPTIMISATION, help="Clips or windows in a step.", least=1)
     ] = None,
@@ -137,10 +159,15 @@ def train(
     json: Annotated[bool, option("--json", panel=RUN, help="Print the result as JSON.")] = False,
     quiet: Annotated[bool, option("--quiet", "-q", panel=RUN, help="No progress, only the result.")] = False,
 ) -> None:
-    """Train a model on a dataset: presets with the paper's recipes, chunk training, resumable runs."""
+    """Train a model on your own clips or on a dataset; what you do not say follows from the data.
+
+    `cotrans train clips/` is enough for clips/LABEL/*.wav (or .mp4), or recordings and a table labels.csv.
+    """
+    if path is not None and root is not None:
+        raise typer.BadParameter("the folder is given twice: as an argument and with --root")
     flags: dict[str, Any] = {
-        "data.dataset": dataset,
-        "data.root": _text(root),
+        "data.dataset": dataset or (None if path is None else OWN_DATA),
+        "data.root": _text(path or root),
         "data.validate_on": validate_on,
         "data.foreign": _text(foreign),
         "features.names": features,
@@ -169,29 +196,36 @@ def train(
 
     if out is not None and resume is None:
         require_free(out)  # what is wrong with it is told now, not after the imports below
+    from pipelines.features.request import parse_weights
     from pipelines.toml import parse_pairs
-    from pipelines.training.recipe_file import build_recipe, parse_settings, recipe_text
+    from pipelines.training.own_data import plan_recipe
+    from pipelines.training.recipe_file import parse_settings, recipe_text
 
     flags |= recipe_options(dataset_options)
     named = [key for key, value in flags.items() if value is not None]
     flags |= {
         f"features.options.{key}": value for key, value in parse_pairs(feature_option or [], "--feature-option").items()
     }
+    flags |= {f"features.weights.{name}": file for name, file in parse_weights(weights or []).items()}
     flags |= parse_settings(set_ or [])
     given = {key: value for key, value in flags.items() if value is not None}
     if resume is not None:
-        if given or recipe is not None or out is not None or seeds != 1 or write_recipe is not None:
-            raise UsageError(
-                "--resume goes on with the recipe in its folder: no other option of the recipe goes with it"
-            )
-        _run(None, resume, True, seeds, device, threads, json, quiet)
+        others = given.keys() - {"training.epochs"}
+        if others or recipe is not None or out is not None or seeds != 1 or write_recipe is not None:
+            raise UsageError("--resume goes on with the recipe in its folder: only --epochs goes with it")
+        _run(None, resume, True, seeds, device, threads, json, quiet, epochs)
         return
-    chosen = build_recipe(recipe, given, named)
+    planned = plan_recipe(recipe, given, named)
+    chosen = planned.recipe
     if write_recipe is not None:
         _write_recipe(
             write_recipe, recipe_text(chosen), [*([Path(recipe)] if recipe else []), *([init] if init else [])]
         )
         return
+    if planned.choices and not quiet:
+        note("chosen for these data (flags win; --recipe paper takes the paper's):")
+        for choice in planned.choices:
+            note(f"  {choice}")
     _run(chosen, out or _free_folder(chosen), False, seeds, device, threads, json, quiet)
 
 
@@ -204,6 +238,7 @@ def _run(
     threads: int | None,
     json: bool,
     quiet: bool,
+    epochs: int | None = None,
 ) -> None:
     from cotrans_cli.training_progress import print_result, print_seeds, training_progress
     from pipelines.devices import use_threads
@@ -214,7 +249,7 @@ def _run(
     use_threads(threads)
     try:
         with training_progress(quiet) as progress:
-            result = train_runs(recipe, out, seeds, resume, device, progress, progress.on_item)
+            result = train_runs(recipe, out, seeds, resume, device, progress, progress.on_item, epochs)
     except TrainingInterrupted as stop:
         if is_main_process():
             note(f"{stop}; everything is saved: cotrans train --resume {out}")

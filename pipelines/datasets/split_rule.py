@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -84,8 +85,19 @@ class SplitRule:
         return [replace(item, split=chosen[item.name]) for item in items]
 
     def _draw(self, items: Sequence[Item], validation: float, test: float) -> dict[str, str]:
-        """A split for each item name; a group is drawn as one."""
-        if any(item.group for item in items):
-            drawn = stable_fractions([(item.group or item.name, "") for item in items], self.seed, validation, test)
-            return {item.name: drawn[item.group or item.name] for item in items}
-        return stable_fractions([(item.name, str(item.label)) for item in items], self.seed, validation, test)
+        """A split for each item name; a group is drawn as one, and every class gives its share."""
+        classes: dict[str, set[str]] = {}  # of what is drawn as one
+        for item, label in zip(items, _drawn_labels(items), strict=True):
+            classes.setdefault(item.group or item.name, set()).add(label)
+        # A group that has several classes, such as a speaker, is drawn among all others of that kind.
+        strata = [(name, next(iter(labels)) if len(labels) == 1 else "") for name, labels in classes.items()]
+        drawn = stable_fractions(strata, self.seed, validation, test)
+        return {item.name: drawn[item.group or item.name] for item in items}
+
+
+def _drawn_labels(items: Sequence[Item]) -> list[str]:
+    """The class that each item is drawn among: of its clip, or of its events the one that fewest recordings have."""
+    present = [{segment.label for segment in item.segments or ()} for item in items]
+    recordings = Counter(label for labels in present for label in labels)
+    rarest = [min(labels, key=lambda label: (recordings[label], label), default=None) for labels in present]
+    return [str(item.label if item.label is not None else label) for item, label in zip(items, rarest, strict=True)]

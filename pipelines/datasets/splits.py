@@ -10,6 +10,8 @@ from dataclasses import replace
 from pipelines.datasets.item import Item
 from pipelines.errors import UsageError
 
+FEW = 20  # names of a class: with more, a draw by chance is near its share
+
 
 def draw(seed: int, name: str) -> float:
     """A number in [0, 1) that depends on the seed and the name alone, on every machine."""
@@ -39,9 +41,10 @@ def stable_fractions(
 ) -> dict[str, str]:
     """A split for every (name, class): each name is drawn on its own, so that new files do not move old ones.
 
-    Small datasets have something to train on in every class, and something to validate on: a class of which none was
-    drawn for training keeps the last of its validation names in training (of its test names, where all were drawn for
-    test), and one with at least two names in training and none in validation gives the first of them.
+    Every class has something to train on and its share to validate on: a class of which none was drawn for training
+    keeps the last of its validation names in training (of its test names, where all were drawn for test), and one of
+    which too few were drawn for validation gives the first of its training names: one at least of two, and of a class
+    with fewer than FEW names, where chance is crude, its share rounded down.
     """
     check_fractions(validation, test)
     chosen: dict[str, str] = {}
@@ -56,8 +59,12 @@ def stable_fractions(
             by_split[chosen[name]].append(name)
         if not by_split["train"]:
             chosen[(by_split["validation"] or by_split["test"])[-1]] = "train"
-        elif validation > 0 and len(by_split["train"]) > 1 and not by_split["validation"]:
-            chosen[by_split["train"][0]] = "validation"
+        elif validation > 0:
+            count = len(set(names))
+            share = max(1, int(validation * count + 1e-9)) if count < FEW else 1
+            wanting = min(share - len(by_split["validation"]), len(by_split["train"]) - 1)
+            for name in by_split["train"][: max(0, wanting)]:
+                chosen[name] = "validation"
     return chosen
 
 

@@ -10,6 +10,7 @@
 | best.safetensors, last.safetensors | checkpoints that `stream`, `evaluate` and `flops` take |
 | state.pt | optimiser, averages and counters, for --resume |
 | summary.json | the result |
+| README.md | the model card: data, scores, confusion, features, command |
 
 Every file is written beside its place and then moved there, so the last good one survives whatever happens.
 """
@@ -22,6 +23,7 @@ import json
 import os
 import pickle
 import platform
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -95,6 +97,12 @@ class RunFolder:
             write_text(self.config, recipe_text(recipe))
             write_text(self.path / "environment.json", _json(environment))
 
+    def extend(self, recipe: Recipe) -> None:
+        """The run goes on with more or fewer epochs than it was begun with: it is not finished any more."""
+        with self.writing():
+            write_text(self.config, recipe_text(recipe))
+            self.summary.unlink(missing_ok=True)
+
     def recipe(self) -> Recipe:
         """The recipe that the run was started with."""
         if not self.config.is_file():
@@ -163,6 +171,10 @@ class RunFolder:
         with self.writing():
             write_text(self.summary, _json(summary))
 
+    def write_card(self, text: str) -> None:
+        with self.writing():
+            write_text(self.path / "README.md", text)
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Turn errors of the disk into one line."""
@@ -187,8 +199,13 @@ def describe_environment(seed: int, device: torch.device, processes: int) -> dic
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "processes": processes,
         "seed": seed,
-        "command": " ".join(sys.argv),
+        "command": command_line(),
     }
+
+
+def command_line() -> str:
+    """What a person would type to get the same run again."""
+    return shlex.join(["cotrans", *sys.argv[1:]])
 
 
 def _json(value: Mapping[str, Any]) -> str:

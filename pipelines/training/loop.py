@@ -73,7 +73,8 @@ class Trainer:
         self.history: list[EpochDone] = []
         self.epoch, self.step, self.steps = 0, 0, 0  # finished epochs, steps of this epoch, steps in all
         self._sums = _Sums()
-        self._best, self._best_epoch = float("-inf"), 0
+        self._best, self._best_loss, self._best_epoch = float("-inf"), float("inf"), 0
+        self._patience_from = 0  # the epoch that early stopping counts from at the earliest
 
     @property
     def judged(self) -> ContinualModel:
@@ -110,7 +111,10 @@ class Trainer:
             "sums": self._sums.state(),
             "history": [epoch.row() for epoch in self.history],
             "best": self._best,
+            "best_loss": self._best_loss,
             "best_epoch": self._best_epoch,
+            "epochs": self.recipe.training.epochs,
+            "patience_from": self._patience_from,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -125,6 +129,10 @@ class Trainer:
             self._sums = _Sums(**state["sums"])
             self.history = [EpochDone.from_row(row) for row in state["history"]]
             self._best, self._best_epoch = float(state["best"]), int(state["best_epoch"])
+            self._best_loss = float(state.get("best_loss", "inf"))  # of runs that were begun before there was one
+            # Who asks for more epochs wants them, also where the run had ended early.
+            longer = self.recipe.training.epochs > int(state.get("epochs", self.recipe.training.epochs))
+            self._patience_from = self.epoch if longer else int(state.get("patience_from", 0))
         except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
             reason = str(error).split("\n")[0]
             raise CheckpointError(f"the saved state does not fit this run: {reason}") from error
@@ -213,9 +221,10 @@ class Trainer:
         if scores is not None:
             value = scores.value(self.problem.metric)
             self.rate.epoch_done(value)
-            best = value > self._best
+            # Of epochs that score the same, the one with the smaller loss knows more: few recordings tie often.
+            best = (value, -scores.loss) > (self._best, -self._best_loss)
             if best:
-                self._best, self._best_epoch = value, self.epoch
+                self._best, self._best_loss, self._best_epoch = value, scores.loss, self.epoch
         elif self.problem.validator is None:
             best, self._best_epoch = True, self.epoch  # without validation the last is the best there is
         done = EpochDone(
@@ -238,7 +247,8 @@ class Trainer:
 
     def _should_stop_early(self) -> bool:
         patience = self.recipe.training.early_stop
-        stop = bool(patience and self.problem.validator and self.epoch - self._best_epoch >= patience)
+        since = max(self._best_epoch, self._patience_from)
+        stop = bool(patience and self.problem.validator and self.epoch - since >= patience)
         if stop and self.processes.main:
             self.observer(Remark(f"no better {self.problem.metric} for {patience} epochs: stopping early"))
         return stop

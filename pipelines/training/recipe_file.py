@@ -23,6 +23,7 @@ BUILT_IN = Path(str(files("weights"))) / "recipes"  # of the models that come wi
 # Beginning of a model preset's name -> the recipe whose numbers are its defaults; the first that fits.
 PAPER_RECIPES = {"oadtr-": "oad", "cooadtr": "oad", "oadtr": "oadtr", "deep": "oad"}
 OTHERWISE = "audio"
+PAPER = "paper"  # in place of a file: the recipe of the model's preset alone
 # Of the model configuration, what the data decide.
 DECIDED_BY_DATA = ("input_width", "classes")
 # What can be set in a model of any kind; that it can be in the kind at hand is checked when the model is known.
@@ -57,7 +58,7 @@ def build_recipe(
     flags: "section.key" to value; None values count as not given. named: those of them that the user gave as `--key`,
     which is what an error then calls them.
     """
-    given = read_values(find_recipe(str(file))) if file is not None else {}
+    given = read_values(find_recipe(str(file))) if file not in (None, PAPER) else {}
     layer = flag_values(flags or {})
     preset = layer.get("model", {}).get("preset") or given.get("model", {}).get("preset") or "cotrans-b1"
     get_preset(preset)  # a wrong name is told now, not after the features have been extracted

@@ -20,9 +20,9 @@ from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import write_text
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
-from pipelines.training.artifacts import ModelDescription, RunFolder, describe_environment
+from pipelines.training.artifacts import ModelDescription, RunFolder, command_line, describe_environment
 from pipelines.training.augment import is_active
-from pipelines.training.bands import band_layout, is_along_bands
+from pipelines.training.bands import band_layout
 from pipelines.training.batching import BatchLoader
 from pipelines.training.data import TrainingData, open_data
 from pipelines.training.distributed import CPU, Processes, processes
@@ -31,11 +31,14 @@ from pipelines.training.finetune_extractor import finetune_extractor
 from pipelines.training.initial_model import check_initial_features, make_model, model_config
 from pipelines.training.loop import Problem, Trainer
 from pipelines.training.losses import score_kind
+from pipelines.training.model_card import model_card
 from pipelines.training.objective import Objective
+from pipelines.training.own_data import coarse_score
 from pipelines.training.per_frame import PerFrameScores, fit_row_classifiers, score_row_classifiers
 from pipelines.training.recipe import Recipe
 from pipelines.training.recipe_file import recipe_values
 from pipelines.training.rejection import add_rejection, store_rejection
+from pipelines.training.run_place import require_writable
 from pipelines.training.sampling import sampling_plan
 from pipelines.training.statistics import FeatureStatistics, feature_statistics
 from pipelines.training.validation import Scores, Validator
@@ -101,12 +104,15 @@ def train(
 
     Raises TrainingInterrupted on Ctrl-C, with everything saved.
     """
+    require_writable(out)
     _check_early(recipe)
     with processes(choose_device(device)) as group:
         observer = observer if group.main else nobody
         if recipe.features.finetune:
             recipe = _with_finetuned_extractor(recipe, out, group, observer)
         data = open_data(recipe, group, on_item, lambda text: observer(Remark(text)))
+        if coarse := coarse_score(len(data.validation)):
+            observer(Remark(coarse))
         return train_on(data, recipe, RunFolder(out), resume, group, observer)
 
 
@@ -116,9 +122,9 @@ def _check_early(recipe: Recipe) -> None:
     if init is not None:
         read_header(find_model(init))
     request = recipe.features.request
-    if request is None or not (init is not None or is_along_bands(recipe.augmentation)):
+    if request is None:
         return
-    spec = StreamFactory(request).prototype().spec
+    spec = StreamFactory(request).prototype().spec  # finds missing weights and packages
     band_layout(recipe.augmentation, spec, spec.width)
     if init is not None:
         check_initial_features(init, spec, spec.width)
@@ -171,6 +177,12 @@ def train_on(
     )
     if group.main:
         folder.write_summary(result.to_dict())
+        best = load_checkpoint(folder.best).model
+        confusion = None
+        if problem.validator is not None:  # the checkpoint standardises by itself
+            confusion = replace(problem.validator, statistics=None).confusion(best)
+        single_rows = None if baseline is None else baseline.best
+        folder.write_card(model_card(data, config, result.scores, single_rows, confusion, command_line()))
     return result
 
 

@@ -62,10 +62,14 @@ def train_runs(
     device: str = "auto",
     observer: Observer = nobody,
     on_item: OnItem | None = None,
+    epochs: int | None = None,
 ) -> RunResult | SeedsResult:
-    """One run in `out`, or one for each seed in `out/seed-N`. With `resume`, the recipe is the one in `out`."""
+    """One run in `out`, or one for each seed in `out/seed-N`. With `resume`, the recipe is the one in `out`.
+
+    epochs: of a resumed run, more or fewer in all than it was begun with.
+    """
     with processes(choose_device(device)):
-        return _runs(recipe, out, count, resume, device, observer, on_item)
+        return _runs(recipe, out, count, resume, device, observer, on_item, epochs)
 
 
 def _runs(
@@ -76,11 +80,16 @@ def _runs(
     device: str,
     observer: Observer,
     on_item: OnItem | None,
+    epochs: int | None = None,
 ) -> RunResult | SeedsResult:
     folder = RunFolder(out)
     if resume:
         recipe = folder.recipe()
         seeds = out / SEEDS
+        if seeds.is_file() and epochs is not None:
+            raise UsageError(f"--epochs with --resume is for one run: name a seed's, such as {out / 'seed-0'}")
+        if epochs is not None:
+            folder.extend(recipe := replace(recipe, training=replace(recipe.training, epochs=epochs)))
         if seeds.is_file():
             count = int(loads_toml(seeds.read_text(encoding="utf-8"), str(seeds))["count"])
             return train_seeds(recipe, out, count, True, device, observer, on_item)

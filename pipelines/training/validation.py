@@ -129,6 +129,26 @@ class Validator:
             raise InputError(f"{self.recordings[index].name}: NaN or infinity in its features: extract it again")
         return torch.from_numpy(rows if self.statistics is None else self.statistics.standardize(rows))
 
+    def confusion(self, model: ContinualModel) -> NDArray[np.int64]:
+        """(classes, classes): how many clips, or frames with one label, of a class (row) were given another."""
+        model.eval()
+        with torch.inference_mode():
+            outputs = self._outputs(model, [*range(len(self.recordings))], torch.device("cpu"))
+        counts = np.zeros((self.recordings[0].classes,) * 2, dtype=np.int64)
+        for output in outputs:
+            recording = self.recordings[output.recording]
+            scores = probabilities(output.logits, score_kind(self.loss))
+            if self.clips:
+                if self.lag == 0 or output.frames[0] < len(recording):  # what comes late is about the same clip
+                    counts[recording.label, scores.mean(axis=0).argmax()] += 1
+                continue
+            about = output.frames - self.lag
+            keep = (about >= 0) & recording.valid_rows(np.maximum(about, 0))
+            truth = recording.target_rows(about[keep])
+            single = truth.sum(axis=1) == 1
+            np.add.at(counts, (truth[single].argmax(axis=1), scores[keep][single].argmax(axis=1)), 1)
+        return counts
+
     def score_outputs(self, outputs: Sequence[Outputs]) -> Scores:
         """Score what a model, or something simpler, says about the recordings; in their order."""
         return self._clip_scores(outputs) if self.clips else self._frame_scores(outputs)

@@ -21,12 +21,14 @@ from typer.testing import CliRunner
 from cotrans_cli.commands.train import train
 from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.errors import ConfigurationError, CotransError, InputError, UsageError
+from pipelines.training.recipe_file import parse_recipe
+from tests.features.made_recordings import write_sound
 
 app = typer.Typer()
 app.command("train")(train)
 app.command("other")(lambda: None)  # with a single command typer leaves out its name
 
-SMALL = ("--model", "cotrans-b1", "--window", "10", "--learning-rate", "3e-3", "--batch-size", "6")
+SMALL = ("--recipe", "paper", "--model", "cotrans-b1", "--window", "10", "--learning-rate", "3e-3", "--batch-size", "6")
 SMALLER = (*SMALL, "-s", "model.width=16", "-s", "model.heads=2", "-s", "model.feed_forward=16")
 
 
@@ -141,7 +143,7 @@ def test_errors_are_one_line_with_what_to_do(clips: Path, tmp_path: Path) -> Non
     assert "--dataset names one" in str(error_of("--root", clips))
     assert isinstance(error_of("--dataset", "folder", "--root", tmp_path / "nowhere"), InputError)
     assert "did you mean 'cotrans-b1'" in str(error_of(*data, "--model", "cotran-b1", "--out", tmp_path / "x"))
-    assert "--resume goes on with the recipe" in str(error_of("--resume", tmp_path, "--epochs", "3"))
+    assert "--resume goes on with the recipe" in str(error_of("--resume", tmp_path, "--window", "3"))
     assert "is not the folder of a training run" in str(error_of("--resume", tmp_path))
     assert "no banded pass" in str(
         error_of(*data, "--model", "trans-b1", "--window", 10, "--sampling", "chunk", "--out", tmp_path / "y")
@@ -207,7 +209,7 @@ def write_sounds(root: Path, labels: tuple[str, ...] = ("a", "b"), count: int = 
 def test_media_without_features_says_what_to_do(tmp_path: Path) -> None:
     write_sounds(tmp_path / "clips")
     (tmp_path / "clips" / "a" / "broken.wav").write_bytes(b"RIFF and nothing else")
-    error = error_of("--dataset", "folder", "--root", tmp_path, "--out", tmp_path / "run")
+    error = error_of("--dataset", "folder", "--root", tmp_path, "--recipe", "paper", "--out", tmp_path / "run")
     assert "name extractors with --features" in str(error)
     data = ("--dataset", "folder", "--root", tmp_path, "--cache", tmp_path / "cache", *SMALLER, "--epochs", 1)
     features = ("--features", "logmel", "--hop", "0.1")
@@ -222,3 +224,52 @@ def test_media_without_features_says_what_to_do(tmp_path: Path) -> None:
     assert run(*data, *features, "--out", tmp_path / "again").exit_code == 0
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npy")}
     assert len(times) == 12  # rows and times of six clips
+
+
+def test_a_path_is_enough(clips: Path, tmp_path: Path) -> None:
+    """What the data decide is said with reasons and kept; the card tells the rest."""
+    out = tmp_path / "run"
+    result = run(clips, "--out", out, "--epochs", "3")
+    assert result.exit_code == 0, result.output
+    assert "chosen for these data" in result.stderr and "window       5 rows: half a clip" in result.stderr
+    assert "only 9 recordings to validate on: one of them is 11 points" in result.stderr
+    recipe = parse_recipe((out / "config.toml").read_text())
+    assert recipe.model.changes["window"] == 5 and recipe.training.epochs == 3
+    assert recipe.optimizer.learning_rate == 1e-3 and recipe.training.early_stop > 0
+    card = (out / "README.md").read_text()
+    assert "cat, dog, owl" in card and "18 recordings to train on, 9 recordings to validate on" in card
+    table = [line.split("|")[2:-1] for line in card.splitlines() if line.startswith(("| cat ", "| dog ", "| owl "))]
+    assert sum(int(number) for row in table for number in row) == 9 and "Fill in" in card
+    assert "given twice" in run(clips, "--root", clips).output
+
+
+def test_flags_and_the_papers_recipe_win_over_the_data(clips: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = parse_recipe(run(clips, "--window", "7", "--dropout", "0.2", "--write-recipe", "-").stdout)
+    assert (chosen.model.changes["window"], chosen.model.changes["dropout"]) == (7, 0.2)
+    assert chosen.optimizer.learning_rate == 1e-3
+    paper = parse_recipe(run(clips, "--recipe", "paper", "--write-recipe", "-").stdout)
+    assert (paper.optimizer.learning_rate, paper.training.epochs, paper.training.early_stop) == (1e-5, 50, 0)
+
+
+def test_a_finished_run_can_be_extended(clips: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    common = (clips, *SMALLER, "-s", "training.early_stop=2", "--out", out)
+    assert run(*common, "--epochs", "2").exit_code == 0
+    assert run("--resume", out, "--epochs", "5").exit_code == 0
+    assert json.loads((out / "summary.json").read_text())["epochs"] >= 4
+    assert parse_recipe((out / "config.toml").read_text()).training.epochs == 5
+
+
+def test_what_cannot_work_is_said_before_anything_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("pipelines.training.run.open_data", lambda *_: pytest.fail("data were opened"))
+    for label in ("cat", "dog"):
+        for number in range(3):
+            write_sound(tmp_path / "sounds" / label / f"{number}.wav", 1.0)
+    sounds = tmp_path / "sounds"
+    assert "vggish" in str(error_of(sounds, "--features", "vggish", "--out", tmp_path / "run"))
+    missing = error_of(sounds, "--features", "vggish", "--weights", "no.pth", "--out", tmp_path / "run")
+    assert "there is no file no.pth" in str(missing)
+    (tmp_path / "file").touch()
+    assert "cannot write to" in str(error_of(sounds, "--features", "logmel", "--out", tmp_path / "file" / "run"))
+    assert not (tmp_path / "run").exists()

@@ -329,3 +329,17 @@ def _environment() -> dict[str, str]:
 
 
 assert resource.RLIMIT_FSIZE is not None  # POSIX only, as the test of the full disk
+
+
+def test_best_breaks_ties_by_the_validation_loss(tmp_path: Path) -> None:
+    """Few recordings tie often, and the earliest of the best epochs has learned least."""
+    result = train_on(clip_data(), tiny_recipe(epochs=12), RunFolder(tmp_path))
+    rows = [epoch.split(",") for epoch in (tmp_path / "metrics.csv").read_text().splitlines()]
+    header = rows[0]
+    epochs = [dict(zip(header, row, strict=True)) for row in rows[1:]]
+
+    def value(row: dict[str, str]) -> tuple[float, float]:
+        return float(row["validation_accuracy"]), -float(row["validation_loss"])
+
+    assert result.best_epoch == int(max(epochs, key=value)["epoch"])
+    assert sum(row["validation_accuracy"] == max(epochs, key=value)["validation_accuracy"] for row in epochs) > 1

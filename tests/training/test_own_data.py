@@ -1,0 +1,121 @@
+"""Rules for a user's own data: what is chosen, why, and that flags win."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.item import Item, Segment
+from pipelines.features.request import FeatureRequest
+from pipelines.training.own_data import (
+    FEWEST_ROWS,
+    MOST_EPOCHS,
+    MOST_ROWS,
+    OWN_DATA,
+    coarse_score,
+    data_facts,
+    plan_recipe,
+)
+from tests.features.made_recordings import write_sound, write_video
+
+LOGMEL = FeatureRequest("logmel", hop=0.1)
+
+
+def clips(count: int, seconds: float) -> Dataset:
+    items = [Item(f"{n}", "train", media=Path(f"{n}.wav"), label=n % 2, duration=seconds) for n in range(count)]
+    return Dataset(OWN_DATA, "clips", Path("x"), ("a", "b"), tuple(items))
+
+
+def write_clips(root: Path, seconds: float) -> Path:
+    for number in range(4):
+        for label in ("yes", "no"):
+            write_sound(root / label / f"{number}.wav", seconds, seed=number)
+    return root
+
+
+def test_facts_of_clips_and_events() -> None:
+    facts = data_facts(clips(10, 3.0), LOGMEL, "validation")
+    assert (facts.length, facts.rows, facts.all_rows, facts.validation) == (3.0, 30, 300, 0)
+    events = (Segment(0, 1.0, 1), Segment(5, 7.0, 1), Segment(8, 11.0, 1))
+    item = Item("a", "train", media=Path("a.wav"), segments=events, duration=60.0)
+    facts = data_facts(Dataset(OWN_DATA, "frames", Path("x"), ("background", "b"), (item,)), LOGMEL, "validation")
+    assert (facts.length, facts.rows, facts.all_rows) == (2.0, 20, 600)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "features", "window"),
+    [
+        (0.6, "speech", 8),  # 0.64 s: a whole word
+        (1.5, "musicnn+logmel", 6),  # a whole clip
+        (6.0, "musicnn+logmel", 12),  # half of it
+    ],
+)
+def test_sound_by_its_length(tmp_path: Path, seconds: float, features: str, window: int) -> None:
+    planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, seconds))})
+    assert planned.recipe.features.request is not None
+    assert planned.recipe.features.request.names == features
+    assert planned.recipe.model.changes["window"] == window
+    assert [choice.what for choice in planned.choices] == ["features", "window", "learning", "variation"]
+    assert f"clips last {seconds:.3g} s" in str(planned.choices[0])
+
+
+def test_pictures_without_sound_are_watched(tmp_path: Path) -> None:
+    for number in range(3):
+        for label in ("up", "down"):
+            write_video(tmp_path / label / f"{number}.mp4", 1.0, audio=False)
+    planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(tmp_path)})
+    request = planned.recipe.features.request
+    assert request is not None and (request.names, request.hop) == ("efficientnet_lite0", 0.12)
+    assert planned.recipe.augmentation.gain == 0.0
+
+
+def test_flags_are_not_decided_again(tmp_path: Path) -> None:
+    flags = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 2.0)), "model.window": 5}
+    flags |= {"features.names": "logmel", "features.hop": 0.1, "optimizer.learning_rate": 1e-4}
+    recipe = plan_recipe(None, flags).recipe
+    assert recipe.features.request == LOGMEL
+    assert (recipe.model.changes["window"], recipe.optimizer.learning_rate) == (5, 1e-4)
+    only_hop = {key: value for key, value in flags.items() if key != "features.names"}
+    request = plan_recipe(None, only_hop).recipe.features.request
+    assert request is not None and (request.names, request.hop) == ("musicnn+logmel", 0.1)
+
+
+def test_feature_files_without_a_rate_count_in_rows(tmp_path: Path) -> None:
+    for number in range(4):
+        for label in ("a", "b"):
+            (tmp_path / label).mkdir(exist_ok=True)
+            np.save(tmp_path / label / f"{label}{number}.npy", np.zeros((20, 3), np.float32))
+    planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(tmp_path)})
+    assert planned.recipe.features.request is None
+    assert planned.recipe.model.changes["window"] == 10
+    assert "10 rows: half a clip" in str(planned.choices[0])
+
+
+def test_a_recipe_a_preset_dataset_or_nothing_to_look_at_is_left_alone(tmp_path: Path) -> None:
+    data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 2.0))}
+    assert plan_recipe("paper", data).choices == ()
+    assert plan_recipe("sound-events", data).choices == ()
+    assert plan_recipe(None, {"data.dataset": "gtzan", "data.root": "nowhere"}).choices == ()
+    assert plan_recipe(None, {"data.dataset": OWN_DATA}).choices == ()
+
+
+@given(count=st.integers(2, 5000), seconds=st.floats(0.1, 600), hop=st.sampled_from([0.05, 0.25, 1.0]))
+def test_rules_stay_within_their_bounds(count: int, seconds: float, hop: float) -> None:
+    from pipelines.training.own_data import _learning, _regularisation, _window
+
+    facts = data_facts(clips(count, seconds), FeatureRequest("logmel", hop=hop), "validation")
+    window = _window(facts).values["model.window"]
+    assert FEWEST_ROWS <= window <= MOST_ROWS and window <= max(FEWEST_ROWS, facts.rows)
+    learning = _learning(facts).values
+    assert 1 <= learning["training.epochs"] <= MOST_EPOCHS and learning["training.early_stop"] == 0
+    assert _regularisation(facts).values["augmentation.time_mask"] >= 1
+
+
+def test_a_coarse_score_is_said() -> None:
+    assert coarse_score(0) is None and coarse_score(20) is None
+    assert "one of them is 12 points" in str(coarse_score(8))
