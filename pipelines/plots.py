@@ -1,4 +1,4 @@
-"""Figures: the confusion matrix, and score against cost (figure 2 of the paper)."""
+"""Figures: the confusion matrix, score against cost (figure 2 of the paper), and the timeline of a recording."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "svg", "pdf")
 _DOTS_PER_INCH = 150
+_MOST_LINES = 6  # classes in a timeline
 _MOST_ANNOTATED = 25  # classes; beyond, numbers in the cells are too small to read
 
 
@@ -125,6 +126,36 @@ def plot_score_against_macs(path: Path, points: Sequence[CostPoint], metric: str
     axes.grid(True, which="major", alpha=0.3)
     if any(families):
         axes.legend()
+    _save(figure, path)
+
+
+def plot_timeline(
+    path: Path,
+    hop: float,
+    scores: NDArray[np.floating[Any]],
+    truth: NDArray[np.bool_],
+    classes: Sequence[str],
+    title: str,
+) -> None:
+    """Draw scores and truth of one recording over time, a strip for each class that happens or is named.
+
+    scores, truth: (frames, classes); hop: seconds from frame to frame.
+    """
+    # What happens comes first, then what is taken for it with the most conviction.
+    weight = truth.any(axis=0) * 2.0 + scores.max(axis=0)
+    first = np.argsort(-weight, kind="stable")[:_MOST_LINES].tolist()
+    shown = [column for column in first if truth[:, column].any() or scores[:, column].max() >= 0.5] or first[:1]
+    seconds = np.arange(len(scores)) * hop
+    figure = _figure(9.0, 1.0 + 1.1 * len(shown))
+    strips = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, column in zip(strips, shown, strict=True):
+        axes.fill_between(seconds, 0, truth[:, column], step="post", color="C1", alpha=0.35, linewidth=0)
+        axes.step(seconds, scores[:, column], where="post", color="C0", linewidth=1)
+        axes.set_ylim(0, 1)
+        axes.set_ylabel(classes[column], rotation=0, ha="right", va="center")
+        axes.set_yticks([0, 1])
+    strips[0].set_title(f"{title} (shaded: truth)")
+    strips[-1].set_xlabel("seconds")
     _save(figure, path)
 
 

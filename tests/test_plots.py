@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import InputError, UsageError
-from pipelines.plots import CostPoint, plot_confusion, plot_score_against_macs
+from pipelines.plots import CostPoint, plot_confusion, plot_score_against_macs, plot_timeline
 
 POINTS = [
     CostPoint("OadTR-b1", 605.5e6, 0.563, 0.002, "regular"),
@@ -30,6 +30,18 @@ def test_confusion_shows_shares_of_the_true_class(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for label in ("75", "25", "yes", "no", "true", "predicted"):
         assert f"<!-- {label} -->" in text
+
+
+def test_a_timeline_shows_what_happens_and_what_is_taken_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "timeline.svg"
+    truth = np.zeros((6, 3), dtype=np.bool_)
+    truth[2:4, 1] = True
+    scores = np.tile(np.array([0.1, 0.2, 0.9]), (6, 1))
+    plot_timeline(path, 0.5, scores, truth, ["run", "jump", "dive"], "a video")
+    text = path.read_text(encoding="utf-8")
+    for label in ("jump", "dive", "seconds", "a video (shaded: truth)"):
+        assert f"<!-- {label} -->" in text
+    assert "<!-- run -->" not in text
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])

@@ -46,6 +46,7 @@ class PlotKind(str, Enum):
     auto = "auto"
     confusion = "confusion"
     macs = "macs"
+    timeline = "timeline"
 
 
 @flags_of_datasets.with_dataset_options
@@ -124,7 +125,8 @@ def evaluate(
         bool | None,
         typer.Option(
             "--baseline/--no-baseline",
-            help="Clips: the majority vote over single feature rows (default: gtzan with --feature-dir).",
+            help="What single rows are worth, without memory: classifiers fitted to the training part (clips: their "
+            "majority vote). Default: where features are there (frames, gtzan).",
             rich_help_panel=MODEL,
             show_default=False,
         ),
@@ -181,6 +183,17 @@ def evaluate(
         ),
     ] = 200,
     seed: Annotated[int, option("--seed", panel=SCORING, help="Seed of the resampling.", least=0)] = 0,
+    detail: Annotated[
+        bool,
+        option(
+            "--detail",
+            panel=SCORING,
+            help="Frames: also how late actions are named, false alarms per hour, and AP per tenth of an action.",
+        ),
+    ] = False,
+    at_precision: Annotated[
+        float | None, option("--at-precision", panel=SCORING, help="Of the frames named, for --detail (default: 0.8).")
+    ] = None,
     json: Annotated[bool, option("--json", panel=OUTPUT, help="Print JSON: fractions, stable keys.")] = False,
     csv: Annotated[
         bool, option("--csv", panel=OUTPUT, help="Print CSV, fractions: models, or classes of --predictions.")
@@ -192,13 +205,18 @@ def evaluate(
             "--plot",
             panel=OUTPUT,
             metavar="FILE",
-            help="Draw the confusion matrix of one model, or score against MACs of several (.png, .svg or .pdf).",
+            help="Draw the confusion matrix of one model, or score against MACs of several (.png, .svg or .pdf); "
+            "--plot-kind timeline: truth and scores of one video.",
         ),
     ] = None,
     plot_kind: Annotated[
         PlotKind,
-        option("--plot-kind", panel=OUTPUT, help="Which of the two, where the number of models is not to decide."),
+        option("--plot-kind", panel=OUTPUT, help="Which of these, where the number of models is not to decide."),
     ] = PlotKind.auto,
+    video: Annotated[
+        str | None,
+        option("--video", panel=OUTPUT, metavar="NAME", help="Of the timeline (default: the one with most action)."),
+    ] = None,
     save: Annotated[
         Path | None,
         option("--save", panel=OUTPUT, metavar="FILE.npz", help="Write the predictions, as --predictions reads them."),
@@ -216,6 +234,7 @@ def evaluate(
     from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import ComparisonOptions, parse_modes
     from pipelines.evaluation.data.data_request import parse_request
+    from pipelines.evaluation.scores.diagnosis import DEFAULT_PRECISION
     from pipelines.evaluation.scores.smoothing import as_smoothing
     from pipelines.evaluation.tables.comparison_files import check_save_path
     from pipelines.plots import check_plot_path
@@ -227,6 +246,10 @@ def evaluate(
         check_plot_path(plot)
     elif plot_kind is not PlotKind.auto:
         raise UsageError("--plot-kind says what to draw: add --plot FILE")
+    if video is not None and plot_kind is not PlotKind.timeline:
+        raise UsageError("--video is the one whose timeline is drawn: add --plot FILE --plot-kind timeline")
+    if at_precision is not None and not detail:
+        raise UsageError("--at-precision is that of --detail: add it")
     if save is not None:
         check_save_path(save)
     _keep_inputs(plot, save, [] if predictions is None else [predictions])
@@ -241,6 +264,7 @@ def evaluate(
         bootstrap=bootstrap,
         seed=seed,
         baseline="auto" if baseline is None else "on" if baseline else "off",
+        detail=(at_precision or DEFAULT_PRECISION) if detail else None,
         workers=workers,
         device=device,
         foreign=foreign,
@@ -260,9 +284,8 @@ def evaluate(
         weights or [],
         cache,
     )
-    _compare(
-        [*(models or []), *(model or []), *(checkpoint or [])], request, options, output, plot, plot_kind, save, quiet
-    )
+    chosen = [*(models or []), *(model or []), *(checkpoint or [])]
+    _compare(chosen, request, options, output, plot, plot_kind, video, save, quiet)
 
 
 def _compare(
@@ -272,6 +295,7 @@ def _compare(
     output: str,
     plot: Path | None,
     plot_kind: PlotKind,
+    video: str | None,
     save: Path | None,
     quiet: bool,
 ) -> None:
@@ -285,7 +309,7 @@ def _compare(
         comparison = compare_models(contenders, request, options, progress.on_rows, progress.on_item)
     print_comparison(comparison, output, quiet)
     if plot is not None:
-        draw_comparison(plot, comparison, plot_kind.value)
+        draw_comparison(plot, comparison, plot_kind.value, video)
         note(f"wrote {plot}")
     if save is not None:
         for path in save_predictions(save, comparison):
@@ -302,6 +326,8 @@ def _score_file(
 
     if kind is PlotKind.macs:
         raise UsageError("--predictions come without a model, so there are no MACs to draw")
+    if kind is PlotKind.timeline:
+        raise UsageError("a timeline has seconds, which --predictions do not say: draw it with --checkpoint")
     scoring = scoring_options(options)
     frames = read_predictions(path)
     evaluation = score_predictions(frames, dataset, options.protocol, scoring)

@@ -11,7 +11,7 @@ from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
 from pipelines.datasets.dataset import ALL, Dataset
 from pipelines.datasets.feature_cache import OnItem
 from pipelines.devices import choose_device
-from pipelines.errors import CotransError, UsageError
+from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.evaluation.data.contenders import Contender, load_contender
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.evaluation.data.foreign import foreign_recordings
@@ -24,16 +24,21 @@ from pipelines.evaluation.model_evaluation import (
     detection_protocol,
     evaluate_model,
 )
+from pipelines.evaluation.references import NAME as SINGLE_ROWS
+from pipelines.evaluation.references import Reference, row_references
 from pipelines.evaluation.scores.baseline import NAME as BASELINE
 from pipelines.evaluation.scores.baseline import Baseline, majority_vote_baseline
 from pipelines.evaluation.scores.bootstrap import Interval
 from pipelines.evaluation.scores.detection import DetectionOptions
+from pipelines.evaluation.scores.diagnosis import DiagnosisOptions
 from pipelines.evaluation.scores.smoothing import Smoothing
 from pipelines.evaluation.tables.report import mean_and_deviation
 from pipelines.running.runner import MODES, Damage, Mode, Speed
+from pipelines.training.per_frame import WHAT_TO_TRY
 
 OnRows = Callable[[str, Mode, int, int], None]  # row of the table, mode, feature rows done, feature rows in all
-# auto: where the training split has its features already, of gtzan. Extracting them would take the longest part.
+# auto: where the training split has its features already, of gtzan and of frames. Extracting them would take the
+# longest part.
 UseBaseline = Literal["auto", "on", "off"]
 
 
@@ -50,6 +55,7 @@ class ComparisonOptions:
     bootstrap: int = 0
     seed: int = 0  # of the resampling
     baseline: UseBaseline = "auto"
+    detail: float | None = None  # the precision at which delays and false alarms are counted; None: they are not
     workers: int = 1
     device: str = "auto"
     foreign: Path | None = None  # recordings of no class, to see how often models of clips say so
@@ -114,6 +120,7 @@ class Comparison:
     hop: float | None
     rows: tuple[Row, ...]
     baseline: Baseline | None
+    references: tuple[Reference, ...]  # classifiers without memory, of frames
     damaged: tuple[Damage, ...]  # items that no model, or not every model, was scored on
     notes: tuple[str, ...]
 
@@ -149,6 +156,7 @@ def compare_models(
             notes += [*part.notes, *names_note, *([seen] if seen else [])]
         rows.append(Row(contender.name, contender.files, tuple(results)))
     baseline, remark = _baseline(data, contenders, options, on_item)
+    references, remarks = _references(data, contenders[0].files[0], rows[0].first, options, on_item)
     evaluation = rows[0].first.evaluation
     return Comparison(
         dataset=request.source.dataset,
@@ -159,13 +167,16 @@ def compare_models(
         hop=dataset.hop,
         rows=tuple(rows),
         baseline=baseline,
+        references=references,
         damaged=tuple(damaged.values()),
-        notes=tuple(dict.fromkeys([*notes, *remark])),
+        notes=tuple(dict.fromkeys([*notes, *remark, *remarks, *_below(rows, references)])),
     )
 
 
-def scoring_options(options: ComparisonOptions, defaults: DetectionOptions | None = None) -> DetectionOptions:
-    """The options of scoring; defaults: what follows from the model, where there is one."""
+def scoring_options(
+    options: ComparisonOptions, defaults: DetectionOptions | None = None, hop: float | None = None
+) -> DetectionOptions:
+    """The options of scoring; defaults: what follows from the model, where there is one. hop: seconds of a frame."""
     defaults = defaults or DetectionOptions()
     return DetectionOptions(
         window=defaults.window if options.window is None else options.window,
@@ -174,6 +185,7 @@ def scoring_options(options: ComparisonOptions, defaults: DetectionOptions | Non
         cliff_diving_is_diving=options.cliff_diving_is_diving,
         bootstrap=options.bootstrap,
         seed=options.seed,
+        diagnosis=None if options.detail is None else DiagnosisOptions(options.detail, hop),
     )
 
 
@@ -196,7 +208,7 @@ def _evaluated(
     options: ComparisonOptions,
     on_rows: OnRows | None,
 ) -> ModelEvaluation:
-    scoring = scoring_options(options, default_options(checkpoint.model))
+    scoring = scoring_options(options, default_options(checkpoint.model), dataset.hop)
     try:
         return evaluate_model(
             checkpoint.model,
@@ -250,7 +262,7 @@ def _seen(path: Path, data: ScoredData) -> str | None:
 def _check_baseline(part: str, options: ComparisonOptions) -> None:
     if options.baseline == "on" and part in ("train", ALL):
         raise UsageError(
-            f"--baseline: the {BASELINE} is fitted to the training clips, which are among those to be scored: leave "
+            "--baseline: it is fitted to the training recordings, which are among those to be scored: leave "
             f"--on {part} out, or --baseline"
         )
 
@@ -259,7 +271,11 @@ def _baseline(
     data: ScoredData, contenders: Sequence[Contender], options: ComparisonOptions, on_item: OnItem | None
 ) -> tuple[Baseline | None, list[str]]:
     """The majority vote, on the features of the first model."""
-    if options.baseline == "off" or (options.baseline == "auto" and data.dataset.name != "gtzan"):
+    if (
+        options.baseline == "off"
+        or data.dataset.kind == "frames"
+        or (options.baseline == "auto" and data.dataset.name != "gtzan")
+    ):
         return None, []
     if data.part in ("train", ALL):
         return None, [f"no {BASELINE}: it is fitted to the training clips, which are scored here"]
@@ -271,3 +287,43 @@ def _baseline(
     found = data.for_model(load_contender(path), path, parts, on_item)
     baseline = majority_vote_baseline(found.dataset, data.part, options.bootstrap, options.seed)
     return baseline, [f"{BASELINE}: softmax regression on {baseline.fitted_rows:,} single rows of the training clips"]
+
+
+def _references(
+    data: ScoredData, path: Path, result: ModelEvaluation, options: ComparisonOptions, on_item: OnItem | None
+) -> tuple[tuple[Reference, ...], list[str]]:
+    """Classifiers of single rows, on the features of the first model."""
+    if options.baseline == "off" or data.dataset.kind == "clips" or data.part in ("train", ALL):
+        return (), []
+    if options.baseline == "auto" and ("train" not in data.dataset.splits or not data.has_features):
+        return (), []
+    checkpoint = load_contender(path)
+    parts = tuple(dict.fromkeys(("train", data.part)))
+    try:
+        found = data.for_model(checkpoint, path, parts, on_item)
+        references = row_references(
+            _with_classes(found.dataset, checkpoint),
+            data.part,
+            options.protocol,
+            result.options,
+            checkpoint.score_kind,
+            frozenset(result.predictions.videos),
+        )
+    except InputError as error:
+        if options.baseline == "on":
+            raise
+        return (), [f"no scores of {SINGLE_ROWS}: {error}"]
+    return references, [f"{SINGLE_ROWS}: no memory, fitted to {references[0].fitted_rows:,} rows of the training part"]
+
+
+def _below(rows: Sequence[Row], references: Sequence[Reference]) -> list[str]:
+    """Who is worse than no memory at all."""
+    if not references:
+        return []
+    best = max(references, key=lambda reference: reference.evaluation.value)
+    return [
+        f"{row.name} is below {best.name} ({100 * best.evaluation.value:.2f} %), so its memory is worth nothing yet: "
+        f"train it again with {WHAT_TO_TRY}"
+        for row in rows
+        if row.score[0] < best.evaluation.value
+    ]

@@ -1,7 +1,8 @@
 """A recipe: everything that decides what a training run gives, as sections of frozen dataclasses.
 
-A recipe is a TOML file. What it leaves out comes from the recipe of its model preset (`recipes/*.toml`, the paper's
-numbers), and then from the defaults here. Keys that nobody knows are errors. See `recipe_file.py` for reading.
+A recipe is a TOML file. What it leaves out comes from the recipe of its model preset (`recipes/*.toml`: the paper's
+numbers, or what we found to work better), and then from the defaults here. Keys that nobody knows are errors. See
+`recipe_file.py` for reading.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class TrainingOptions:
     seed: int = 0
     sampling: Sampling = "auto"
     chunk: int = 128  # labelled frames in a chunk of a long recording
+    # Chunks begin as streams do, without the tokens before them: faster, and short memories are trained too.
+    cold_chunks: bool = False
     chunk_batch: int = 8  # chunks of long recordings in a step
     stride: int = 1  # window sampling: frames from one window to the next
     partial_windows: bool = False  # also the windows of a recording's beginning, which are not full yet

@@ -20,8 +20,18 @@ from pipelines.wording import did_you_mean
 
 FOLDER = Path(__file__).parent / "recipes"  # the defaults of presets
 BUILT_IN = Path(str(files("weights"))) / "recipes"  # of the models that come with cotrans, and of results
-# Beginning of a model preset's name -> the recipe whose numbers are its defaults; the first that fits.
-PAPER_RECIPES = {"oadtr-": "oad", "cooadtr": "oad", "oadtr": "oadtr", "deep": "oad"}
+PAPER = "paper"  # a name for the paper's recipe of whatever preset it is
+# Beginning of a model preset's name -> the paper's recipe for it; the first that fits.
+PAPER_RECIPES = {"oadtr-": "oad", "cooadtr": "oad", "oadtr": "oadtr", "deep": "oad", "miniroad": "miniroad"}
+# The same for what we found to work better, in layers: later ones win. Others keep the paper's.
+OWN_RECIPES = {
+    "cooadtr-b1": ("detection", "detection-transformer", "detection-streaming"),
+    "deep": ("detection", "detection-transformer", "detection-streaming"),
+    "cooadtr": ("detection", "detection-transformer"),
+    "oadtr": ("detection", "detection-transformer"),
+    "miniroad": ("detection",),
+    "per-frame": ("detection",),
+}
 OTHERWISE = "audio"
 PAPER = "paper"  # in place of a file: the recipe of the model's preset alone
 # Of the model configuration, what the data decide.
@@ -47,7 +57,9 @@ def find_recipe(name: str) -> Path:
     for folder in (FOLDER, BUILT_IN):
         if (shipped := folder / f"{name}.toml").is_file():
             return shipped
-    raise UsageError(f"there is no recipe '{name}': give a .toml file or one of {', '.join(shipped_recipes())}")
+    raise UsageError(
+        f"there is no recipe '{name}': give a .toml file or one of {', '.join((*shipped_recipes(), PAPER))}"
+    )
 
 
 def build_recipe(
@@ -55,14 +67,18 @@ def build_recipe(
 ) -> Recipe:
     """The recipe of a file, with what it leaves out from its preset's recipe, and what `flags` say on top.
 
-    flags: "section.key" to value; None values count as not given. named: those of them that the user gave as `--key`,
-    which is what an error then calls them.
+    file: a path, the name of a recipe that comes with cotrans, or `paper`: the paper's numbers for the preset. flags:
+    "section.key" to value; None values count as not given. named: those of them that the user gave as `--key`, which
+    is what an error then calls them.
     """
     given = read_values(find_recipe(str(file))) if file not in (None, PAPER) else {}
     layer = flag_values(flags or {})
     preset = layer.get("model", {}).get("preset") or given.get("model", {}).get("preset") or "cotrans-b1"
     get_preset(preset)  # a wrong name is told now, not after the features have been extracted
-    base = merged(read_values(FOLDER / f"{paper_recipe(preset)}.toml"), given)
+    names = (paper_recipe(preset),) if file == PAPER else default_recipes(preset)
+    base = merged(*(read_values(FOLDER / f"{name}.toml") for name in names), given)
+    if "epochs" in layer.get("training", {}):
+        layer["training"].setdefault("least_steps", 0)  # who says how many epochs means as many
     make_recipe(base)  # what the file has wrong is a wrong configuration; what the flags have, wrong usage
     try:
         return make_recipe(merged(base, layer, {"model": {"preset": preset}}))
@@ -73,8 +89,14 @@ def build_recipe(
         raise UsageError(str(error)) from error
 
 
+def default_recipes(preset: str) -> tuple[str, ...]:
+    """The names of the recipes that a preset's defaults come from, later ones on top."""
+    own = (recipes for name, recipes in OWN_RECIPES.items() if preset.startswith(name))
+    return next(own, (paper_recipe(preset),))
+
+
 def paper_recipe(preset: str) -> str:
-    """The name of the recipe that a preset's defaults come from."""
+    """The name of the paper's recipe for a preset."""
     return next((recipe for name, recipe in PAPER_RECIPES.items() if preset.startswith(name)), OTHERWISE)
 
 

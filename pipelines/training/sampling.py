@@ -111,16 +111,17 @@ def sampling_plan(recipe: Recipe, config: BaseConfig, clips: bool) -> SamplingPl
     if loss_on == "last" and not clips:
         raise ConfigurationError("training.loss_on is last, but every frame of this dataset has labels: use every")
     in_chunks = mode == "chunk" and not clips
+    cold = in_chunks and options.cold_chunks
     return SamplingPlan(
         mode=mode,
         # Of a stream, where losses begin; of a clip, how much of it is taken.
         window=config.window if clips else config.warm_up,
-        context=config.context,
+        context=0 if cold else config.context,
         chunk=options.chunk if in_chunks else None,
         stride=options.stride,
         last_only=loss_on == "last",
         # Every token of a clip: most of them stand before the first full window, which is often the whole clip.
-        partial_windows=options.partial_windows or (clips and loss_on == "every"),
+        partial_windows=options.partial_windows or cold or (clips and loss_on == "every"),
         batch_size=options.chunk_batch if in_chunks else options.batch_size,
         steps_per_epoch=options.steps_per_epoch,
     )

@@ -15,6 +15,7 @@ import torch
 from cotrans_cli.main import run
 from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.datasets.gtzan import GENRES
+from pipelines.datasets.opening import open_dataset
 from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 from tests.datasets.dataset_builders import write_sound, write_thumos_lstr
@@ -204,6 +205,32 @@ def test_frames_and_another_projects_checkpoint(tmp_path: Path, golden_dir: Path
     assert code == 2 and line.endswith("and evaluate what that writes")
 
 
+def test_single_rows_stand_beside_models_of_frames(tmp_path: Path, capsys: Output) -> None:
+    root = tmp_path / "thumos"
+    write_thumos_lstr(root, {"rgb": 4, "flow": 2})
+    names = tuple(open_dataset("thumos14", root).class_names)
+    model = write_model(tmp_path / "m.safetensors", names, input_width=6)
+    common = ("--dataset", "thumos14", "--root", root, "-c", model)
+    values = result_of(capsys, *common, "--detail", "--at-precision", 0.5, "--hop", 0.5)
+    linear, network = values["references"]
+    assert (linear["name"], network["name"]) == ("single rows, linear", "single rows, network")
+    assert linear["macs"] == 6 * 22 and linear["frames"] == values["frames"]
+    below = max(linear["value"], network["value"]) > values["value"]
+    assert below == any("its memory is worth nothing yet" in note for note in values["notes"])
+    diagnosis = values["diagnosis"]
+    assert diagnosis["precision"] == 0.5 and diagnosis["hours"] == pytest.approx(values["frames"] * 0.5 / 3600)
+    assert diagnosis["total"]["actions"] == sum(one["actions"] for one in diagnosis["classes"]) > 0
+    assert len(values["stages"]["mAP"]) == 10
+    assert evaluate(*common, "--detail", "--plot", tmp_path / "t.svg", "--plot-kind", "timeline") == 0
+    printed = capsys.readouterr().out
+    assert "single rows, network" in printed and "false alarms per hour" in printed
+    assert "shaded: truth" in (tmp_path / "t.svg").read_text(encoding="utf-8")
+    assert result_of(capsys, *common, "--no-baseline")["references"] == []
+    assert mistake(capsys, *common, "--at-precision", 0.5) == (2, "--at-precision is that of --detail: add it")
+    code, line = mistake(capsys, *common, "--video", "a")
+    assert code == 2 and line.endswith("add --plot FILE --plot-kind timeline")
+
+
 def test_events_that_overlap_are_scored_by_sigmoids(tmp_path: Path, capsys: Output) -> None:
     root = tmp_path / "events"
     root.mkdir()
@@ -364,7 +391,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         ((*folder, "-c", model, "--on", "dev"), 2, "there is no part 'dev'"),
         ((*folder, "-c", model, "--split", "all", "--on", "test"), 2, "--split all and --on test contradict"),
         ((*folder, "-c", model, "--on", "all", "--baseline"), 2, "leave --on all out, or --baseline"),
-        ((*folder, "-c", model, "--on", "train", "--baseline"), 2, "fitted to the training clips, which are among"),
+        ((*folder, "-c", model, "--on", "train", "--baseline"), 2, "the training recordings, which are among"),
         ((*folder, "-c", model, "--protocol", "lstr"), 2, "leave --protocol out"),
         ((*folder, "-c", model, "--features", "logmel", "--feature-dir", root), 2, "give one of them"),
         ((*folder, "-c", model, "--features", "logmel"), 3, "there is no media"),

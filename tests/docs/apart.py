@@ -59,6 +59,9 @@ SHORTENED: dict[str, str] = {
         f"--epochs 1 {SMALL}"
     ),
     "cotrans train --dataset thumos14 --root THUMOS14/ --validate-on test --model cooadtr-b1": f"--epochs 1 {SMALL}",
+    "cotrans train --dataset thumos14 --root THUMOS14/ --model cooadtr-b1 --recipe paper --validate-on test": (
+        f"--epochs 1 {SMALL}"
+    ),
     "cotrans train --recipe weights/recipes/digits-positions.toml --root DIGITS/ --model trans-b1 --seeds 5": (
         "--epochs 1 --seeds 1"
     ),

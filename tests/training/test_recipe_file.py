@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.datasets.source import open_source
 from pipelines.errors import ConfigurationError, UsageError
+from pipelines.model.config import RELATIVE
 from pipelines.model.presets import PRESETS
 from pipelines.training.recipe_file import (
     build_recipe,
@@ -41,17 +42,18 @@ def test_round_trip_of_every_preset(preset: str) -> None:
     assert parse_recipe(recipe_text(recipe)) == recipe
 
 
-def test_the_papers_numbers_are_the_defaults() -> None:
+def test_the_papers_numbers_are_one_flag_away() -> None:
     audio = build_recipe(None, {"model.preset": "cotrans-b1"})
+    assert build_recipe("paper", {"model.preset": "cotrans-b1"}) == audio
     assert (audio.optimizer.name, audio.optimizer.learning_rate, audio.optimizer.weight_decay) == ("adamw", 1e-5, 1e-4)
     assert (audio.training.batch_size, audio.training.epochs, audio.schedule.name) == (32, 50, "constant")
-    detection = build_recipe(None, {"model.preset": "cooadtr-b1"})
+    detection = build_recipe("paper", {"model.preset": "cooadtr-b1"})
     assert (detection.optimizer.name, detection.optimizer.learning_rate) == ("adam", 1e-4)
     assert (detection.optimizer.weight_decay, detection.optimizer.gradient_clip) == (1e-4, 1.0)
     assert (detection.training.batch_size, detection.training.epochs) == (128, 2)
     assert (detection.schedule.name, detection.schedule.factor) == ("step", 0.1)
-    assert detection.model.changes["dropout"] == 0.1
-    assert build_recipe(None, {"model.preset": "oadtr"}).training.anticipation == 0.5
+    assert detection.model.changes == {"dropout": 0.1}
+    assert build_recipe("paper", {"model.preset": "oadtr"}).training.anticipation == 0.5
     stage1 = audio.finetune
     assert (stage1.batch_size, stage1.learning_rate, stage1.factor) == (64, 1e-4, 0.6)
     assert (stage1.patience, stage1.epochs) == (2, 100)
@@ -62,6 +64,8 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) ->
     file.write_text('[model]\npreset = "cooadtr-b1"\n[training]\nepochs = 7\nchunk = 32\n')
     recipe = build_recipe(file, {"training.epochs": 9, "training.seed": None})
     assert (recipe.training.epochs, recipe.training.chunk, recipe.training.batch_size) == (9, 32, 128)
+    assert recipe.training.least_steps == 0  # nine epochs are nine
+    assert build_recipe(file).training.least_steps > 0
     assert recipe.model.preset == "cooadtr-b1"
 
 
@@ -95,6 +99,13 @@ def test_unknown_recipe_names_what_there_is() -> None:
     with pytest.raises(UsageError, match=r"one of audio, .*music-genre, oad, oadtr, sound-events"):
         build_recipe("oadd")
     assert {"audio", "oad", "oadtr"} <= set(shipped_recipes())
+
+
+def test_detection_presets_have_a_recipe_of_our_own() -> None:
+    streaming, regular = (build_recipe(None, {"model.preset": name}) for name in ("cooadtr-b1", "oadtr-b1"))
+    assert streaming.training == regular.training and streaming.optimizer == regular.optimizer
+    assert (streaming.schedule.name, streaming.training.standardize) == ("cosine", True)
+    assert streaming.model.changes["positional"] in RELATIVE and "positional" not in regular.model.changes
 
 
 @pytest.mark.parametrize("name", shipped_recipes())

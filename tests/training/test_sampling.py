@@ -44,6 +44,16 @@ def test_chunks_and_windows_cover_the_same_tokens_once(
             assert sample.begin == 0 or sample.first - sample.begin == blocks * (deep.window - 1)
 
 
+def test_cold_chunks_begin_as_streams_do_and_cover_every_token_once() -> None:
+    plan = sampling_plan(tiny_recipe(chunk=16, cold_chunks=True), tiny_config(), clips=False)
+    assert labelled(plan, [50, 9]) == Counter(
+        {(0, token): 1 for token in range(50)} | {(1, token): 1 for token in range(9)}
+    )
+    assert all(sample.begin == sample.first for batch in plan.batches([50, 9], 0, 0) for sample in batch)
+    clips = sampling_plan(tiny_recipe(cold_chunks=True), tiny_config(), clips=True)
+    assert clips.context == 7  # a clip's window is whole
+
+
 def test_an_epoch_is_a_function_of_seed_and_epoch() -> None:
     plan = sampling_plan(tiny_recipe(), tiny_config(), clips=False)
     assert plan.batches([50, 60], 1, 2) == plan.batches([50, 60], 1, 2)

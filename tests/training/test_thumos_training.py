@@ -79,7 +79,7 @@ def test_map_rises_far_above_chance_in_two_epochs(
         "optimizer.learning_rate": 3e-3,  # a tiny model takes larger steps than the paper's
         "training.batch_size": 64,
     }
-    recipe = build_recipe(None, {**flags, **SIZES, **training})
+    recipe = build_recipe("paper", {**flags, **SIZES, **training})
     assert (recipe.training.epochs, recipe.schedule.name, recipe.training.loss) == (2, "step", "cross-entropy")
     result = train(recipe, tmp_path / "run", device="cpu")
     assert (result.train_recordings, result.validation_recordings) == (VIDEOS["train"], VIDEOS["test"])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.evaluation.scores.bootstrap import Interval, precision_intervals
+from pipelines.evaluation.scores.diagnosis import Diagnosis, DiagnosisOptions, diagnose
 from pipelines.evaluation.scores.predictions import Predictions, positives_of
 from pipelines.evaluation.scores.protocols import OAD_FUTURE, OAD_WINDOW, Headline, Protocol
 from pipelines.evaluation.scores.smoothing import Smoothing, smooth_scores
@@ -28,6 +29,7 @@ class DetectionOptions:
     cliff_diving_is_diving: bool = False  # THUMOS14: a frame's diving score is at least its cliff diving score
     bootstrap: int = 0  # replicates; 0: no interval
     seed: int = 0
+    diagnosis: DiagnosisOptions | None = None  # also delays and false alarms, and every tenth of an action
 
     def __post_init__(self) -> None:
         if self.window < 1 or self.future < 0 or self.bootstrap < 0:
@@ -68,6 +70,7 @@ class DetectionScore:
     stage_cap: NDArray[np.float64] | None = None
     anticipation: tuple[HorizonScore, ...] = ()
     intervals: dict[Headline, Interval] = field(default_factory=dict)
+    diagnosis: Diagnosis | None = None
 
     @property
     def mAP(self) -> float:  # noqa: N802 - the name that everybody uses
@@ -104,7 +107,9 @@ def score_detection(
     columns = [chosen.column[name] for name in protocol.scored]
     scores, positives = clear.scores[:, columns], clear.positives(columns)
     result = precision_scores(scores, positives)
-    stage_ap, stage_cap = stage_scores(scores, positives, clear.video) if protocol.stages else (None, None)
+    wanted = options.diagnosis
+    in_stages = protocol.stages or wanted is not None
+    stage_ap, stage_cap = stage_scores(scores, positives, clear.video) if in_stages else (None, None)
     intervals: dict[Headline, Interval] = {}
     single = len(np.unique(clear.video)) < 2
     if options.bootstrap and not single:
@@ -126,6 +131,7 @@ def score_detection(
         stage_cap=stage_cap,
         anticipation=_score_anticipation(predictions, protocol, chosen),
         intervals=intervals,
+        diagnosis=diagnose(scores, positives, clear.video, protocol.scored, wanted) if wanted is not None else None,
     )
 
 

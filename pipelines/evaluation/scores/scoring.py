@@ -30,6 +30,7 @@ from pipelines.evaluation.tables.report import (
     classification_to_dict,
     detection_table,
     detection_to_dict,
+    diagnosis_table,
     event_table,
     stage_table,
 )
@@ -77,6 +78,7 @@ class Evaluation:
             tables = [
                 (f"{self.dataset}, per frame (%)", detection_table(self.detection)),
                 ("Per tenth of an action, early to late (%)", stage_table(self.detection)),
+                (self._diagnosis_title(), diagnosis_table(self.detection)),
                 ("Anticipation (%)", anticipation_table(self.detection)),
             ]
         if self.clips is not None:
@@ -84,6 +86,10 @@ class Evaluation:
         if self.events is not None:
             tables.append(("Events found in time (%)", event_table(self.events)))
         return [(title, table) for title, table in tables if table is not None]
+
+    def _diagnosis_title(self) -> str:
+        diagnosis = None if self.detection is None else self.detection.diagnosis
+        return "" if diagnosis is None else f"At a precision of {100 * diagnosis.precision:.0f} % of the frames named"
 
     def headline(self) -> str:
         """The result in one line."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.evaluation.scores.diagnosis import runs
 from pipelines.metrics.precision import Bools, Floats, Integers, operating_points
 
 STAGES = 10
@@ -19,10 +20,7 @@ def stage_of_frames(positive: Bools, video: Integers) -> NDArray[np.bool_]:
     to none.
     """
     frames = len(positive)
-    joined = np.zeros(frames + 1, dtype=np.bool_)  # joined[i]: frames i−1 and i are of the same run
-    joined[1:-1] = positive[1:] & positive[:-1] & (video[1:] == video[:-1])
-    first = np.flatnonzero(positive & ~joined[:-1])
-    last = np.flatnonzero(positive & ~joined[1:])
+    first, last = runs(positive, video)
     members = np.zeros((STAGES, frames), dtype=np.bool_)
     for stage in range(STAGES):
         begin = first + ((last - first) * (stage / STAGES)).astype(np.int64)

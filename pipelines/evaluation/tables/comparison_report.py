@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from pipelines.evaluation.comparison import Comparison, Row
+from pipelines.evaluation.references import NAME as SINGLE_ROWS
+from pipelines.evaluation.references import Reference
 from pipelines.evaluation.scores.baseline import NAME as BASELINE
 from pipelines.evaluation.scores.baseline import Baseline
 from pipelines.evaluation.scores.bootstrap import Interval
@@ -54,6 +56,7 @@ def main_table(comparison: Comparison) -> Table:
     rows: list[tuple[Cell, ...]] = []
     if comparison.baseline is not None:
         rows.append(_baseline_line(comparison.baseline))
+    rows += [_reference_line(reference) for reference in comparison.references]
     for row in comparison.rows:
         pooled = row.mean_pooling
         rows.append(
@@ -94,6 +97,9 @@ def csv_table(comparison: Comparison) -> Table:
                 *(None,) * 4,
             )
         )
+    for reference in comparison.references:
+        costs = (1, reference.macs, None, reference.parameters, 0, *(None,) * 4)
+        rows.append((reference.name, reference.evaluation.value, None, *_bounds(_interval_of(reference)), None, *costs))
     for row in comparison.rows:
         several = len(row.results) > 1
         rows.append(
@@ -198,6 +204,7 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
         "damaged": [asdict(damage) for damage in comparison.damaged],
         "hop": comparison.hop,
         "baseline": None if comparison.baseline is None else _baseline_dict(comparison.baseline),
+        "references": [_reference_dict(reference) for reference in comparison.references],
         "models": [_row_dict(row) for row in comparison.rows],
         "notes": all_notes(comparison),
     }
@@ -224,6 +231,10 @@ def cost_points(comparison: Comparison) -> list[CostPoint]:
             CostPoint(row.name, row.cost.step_macs, mean, deviation, "continual: one step"),
             CostPoint(row.name, row.cost.window_macs, mean, deviation, "regular: the whole window"),
         ]
+    points += [
+        CostPoint(reference.name, reference.macs, reference.evaluation.value, family=SINGLE_ROWS)
+        for reference in comparison.references
+    ]
     if comparison.baseline is not None:
         points.append(
             CostPoint(BASELINE, comparison.baseline.macs, comparison.baseline.score.accuracy, family=BASELINE)
@@ -252,6 +263,26 @@ def _baseline_line(baseline: Baseline) -> tuple[Cell, ...]:
     score = _score((baseline.score.accuracy, 0.0), 1, baseline.score.interval)
     costs = (quantity(baseline.macs), None, quantity(baseline.parameters), memory(baseline.state_bytes))
     return (BASELINE, score, None, *costs, None, None, None, None)
+
+
+def _reference_line(reference: Reference) -> tuple[Cell, ...]:
+    score = _score((reference.evaluation.value, 0.0), 1, _interval_of(reference))
+    return (reference.name, score, quantity(reference.macs), None, quantity(reference.parameters), *(None,) * 5)
+
+
+def _interval_of(reference: Reference) -> Interval | None:
+    detection = reference.evaluation.detection
+    return None if detection is None else detection.intervals.get(detection.headline)
+
+
+def _reference_dict(reference: Reference) -> dict[str, Any]:
+    return {
+        "name": reference.name,
+        "macs": reference.macs,
+        "parameters": reference.parameters,
+        "fitted_rows": reference.fitted_rows,
+        **reference.evaluation.to_dict(),
+    }
 
 
 def _score(value: tuple[float, float], seeds: int, interval: Interval | None) -> str:

@@ -53,6 +53,13 @@ def detection_to_dict(score: DetectionScore) -> dict[str, Any]:
             "mAP": [_number(mean_of_present(row)) for row in score.stage_ap],
             "mcAP": [_number(mean_of_present(row)) for row in score.stage_cap],
         }
+    if score.diagnosis is not None:
+        result["diagnosis"] = {
+            "precision": score.diagnosis.precision,
+            "hours": score.diagnosis.hours,
+            "total": asdict(score.diagnosis.total),
+            "classes": [asdict(one) for one in score.diagnosis.classes],
+        }
     if score.anticipation:
         result["anticipation"] = [
             {key: _number(value) if isinstance(value, float) else value for key, value in asdict(item).items()}
@@ -112,6 +119,25 @@ def stage_table(score: DetectionScore) -> Table | None:
         tuple(
             (f"{10 * tenth}–{10 * tenth + 10} %", _number(mean_of_present(ap)), _number(mean_of_present(cap)))
             for tenth, (ap, cap) in tenths
+        ),
+    )
+
+
+def diagnosis_table(score: DetectionScore) -> Table | None:
+    """Per class: actions and how many are found, seconds until they are, and false alarms; None without a diagnosis."""
+    if score.diagnosis is None:
+        return None
+    return Table(
+        ("class", "actions", "found", "delay (s)", "false alarms per hour"),
+        tuple(
+            (
+                one.name,
+                one.actions,
+                one.found,
+                None if one.delay is None else f"{one.delay:.2f}",
+                f"{one.false_alarms:.1f}",
+            )
+            for one in (*score.diagnosis.classes, score.diagnosis.total)
         ),
     )
 

@@ -1,0 +1,48 @@
+"""The default recipe of detection, on a small made-up task that needs a memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.training.artifacts import RunFolder
+from pipelines.training.data import TrainingData
+from pipelines.training.recipe_file import build_recipe
+from pipelines.training.recordings import Recording
+from pipelines.training.run import train_on
+
+WIDTH, CLASSES = 12, 4
+# The preset at a size for a test; everything else is what a user gets.
+SIZES = {"width": 64, "heads": 4, "feed_forward": 64, "window": 12, "embedding": 64}
+
+
+def made_up_stream(name: str, length: int, seed: int) -> Recording:
+    """Actions of 6 to 14 rows in noise that hides most single rows, with background between."""
+    generator = np.random.default_rng(seed)
+    prototypes = np.random.default_rng(99).normal(size=(CLASSES, WIDTH))
+    prototypes[0] = 0.0
+    labels = np.zeros(length, dtype=np.int64)
+    place = 0
+    while place < length:
+        place += int(generator.integers(4, 12))
+        end = place + int(generator.integers(6, 15))
+        labels[place:end] = generator.integers(1, CLASSES)
+        place = end
+    rows = prototypes[labels] + generator.normal(0, 1.5, (length, WIDTH))
+    targets = np.eye(CLASSES, dtype=np.float32)[labels]
+    return Recording(name, rows.astype(np.float32), CLASSES, None, targets, np.ones(length, dtype=np.bool_))
+
+
+def test_the_default_recipe_ends_above_its_per_frame_baseline(tmp_path: Path) -> None:
+    dataset = Dataset("made up", "frames", Path(), ("background", "a", "b", "c"), (), background=0, hop=0.5)
+    train = tuple(made_up_stream(f"train-{seed}", 128, seed) for seed in range(16))
+    held_out = tuple(made_up_stream(f"validation-{seed}", 200, 1000 + seed) for seed in range(8))
+    flags = {"model.preset": "cooadtr-b1", "training.validate_every": 1000}  # scored once, at the end
+    recipe = build_recipe(None, {**flags, **{f"model.{key}": size for key, size in SIZES.items()}})
+    result = train_on(TrainingData(dataset, train, held_out, None), recipe, RunFolder(tmp_path / "run"))
+    assert result.baseline is not None and result.last_scores is not None and result.last_scores.map is not None
+    assert result.steps >= 400
+    assert result.last_scores.map > result.baseline.best + 0.05
+    assert not result.below_baseline
