@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes; one BLAS thread each, so that they do not fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check format bench setup clean
+.PHONY: demo test check format bench lowest setup clean
 
 setup: .venv/.installed
 
@@ -35,5 +35,12 @@ bench: setup
 	$(BIN)/python -m pip install --quiet "continual-inference==1.2.4"
 	$(BIN)/python benchmarks/step_latency.py
 
+# The lowest versions that pyproject.toml allows, in an environment of their own, and every command once.
+lowest:
+	@test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --requirement tests/lowest/versions.txt
+	.venv-lowest/bin/python -m pip check
+	.venv-lowest/bin/python tests/lowest/smoke.py
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
