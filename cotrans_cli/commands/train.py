@@ -61,7 +61,12 @@ def train(
     ] = None,
     features: Annotated[
         str | None,
-        option("--features", panel=DATA, metavar="NAME[+NAME]", help="Extractors for media; run once, then cached."),
+        option(
+            "--features",
+            panel=DATA,
+            metavar="NAME[+NAME]",
+            help="Extractors for media, run once (default: by sound, pictures and length).",
+        ),
     ] = None,
     feature_option: flags_of_datasets.FeatureOption = None,
     weights: Annotated[
@@ -82,7 +87,7 @@ def train(
         option(
             "--window",
             panel=MODEL,
-            help="n, tokens that an output has seen.",
+            help="n, rows that an answer has seen (default: by the length of clips or events; paper: 120).",
             least=1,
         ),
     ] = None,
@@ -97,7 +102,10 @@ def train(
     class_token: Annotated[
         int | None, option("--class-token", panel=MODEL, help="Block that a class token enters at.", least=1)
     ] = None,
-    dropout: Annotated[float | None, option("--dropout", panel=MODEL, help="In training.", least=0)] = None,
+    dropout: Annotated[
+        float | None,
+        option("--dropout", panel=MODEL, help="In training (default: 0.3, many rows: 0.1; paper: 0.1).", least=0),
+    ] = None,
     init: Annotated[
         Path | None, option("--init", panel=MODEL, help="Checkpoint to start from, or a built-in model's name.")
     ] = None,
@@ -116,23 +124,37 @@ def train(
     ] = None,
     epochs: Annotated[
         int | None,
-        option("--epochs", panel=OPTIMISATION, help="Passes over the data; --resume: in all.", least=1),
+        option(
+            "--epochs",
+            panel=OPTIMISATION,
+            help="Passes over the data (default: for 800 steps; paper: 50); with --resume, in all.",
+            least=1,
+        ),
     ] = None,
     batch_size: Annotated[
-        int | None, option("--batch-size", panel=OPTIMISATION, help="Clips or windows in a step.", least=1)
+        int | None,
+        option(
+            "--batch-size",
+            panel=OPTIMISATION,
+            help="Clips or windows in a step (default: 8 to 32; paper: 32).",
+            least=1,
+        ),
     ] = None,
     learning_rate: Annotated[
-        float | None, option("--learning-rate", panel=OPTIMISATION, help="Before the schedule.")
+        float | None,
+        option("--learning-rate", panel=OPTIMISATION, help="Before the schedule (default: 1e-3; paper: 1e-5)."),
     ] = None,
     weight_decay: Annotated[
-        float | None, option("--weight-decay", panel=OPTIMISATION, help="Of the optimiser.", least=0)
+        float | None,
+        option("--weight-decay", panel=OPTIMISATION, help="Of the optimiser (default: 0.05; paper: 1e-4).", least=0),
     ] = None,
     sampling: Annotated[
         str | None,
         option("--sampling", panel=OPTIMISATION, help="chunk: one banded pass trains every window in it; window."),
     ] = None,
     loss_on: Annotated[
-        str | None, option("--loss-on", panel=OPTIMISATION, help="Clips: the last token or every token.")
+        str | None,
+        option("--loss-on", panel=OPTIMISATION, help="Clips: last token or every token (default: every; paper: last)."),
     ] = None,
     no_baseline: Annotated[
         bool,
@@ -161,7 +183,8 @@ def train(
 ) -> None:
     """Train a model on your own clips or on a dataset; what you do not say follows from the data.
 
-    `cotrans train clips/` is enough for clips/LABEL/*.wav (or .mp4), or recordings and a table labels.csv.
+    `cotrans train clips/` is enough for clips/LABEL/*.wav (or .mp4), or recordings and a table labels.csv. Defaults below
+    are those for your own data; the paper's are for named datasets, and with --recipe paper.
     """
     if path is not None and root is not None:
         raise typer.BadParameter("the folder is given twice: as an argument and with --root")

@@ -132,7 +132,8 @@ def _is_there(media: Path, target: Target, streams: StreamFactory) -> bool:
 
 def _recording(media: Path) -> Recording:
     """A file and the name of its features, which keeps files of the same name in different folders apart."""
-    place = hashlib.sha256(str(media.resolve().parent).encode()).hexdigest()[:16]
+    # The folder that the file is named in: links with the same name in several folders may lead to one.
+    place = hashlib.sha256(str(media.parent.resolve()).encode()).hexdigest()[:16]
     return Recording(media, f"{place}/{media.stem}")
 
 

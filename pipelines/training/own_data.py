@@ -222,7 +222,7 @@ def _learning(facts: DataFacts) -> Choice:
         "schedule.warm_up": 1.0,
         "training.epochs": epochs,
         "training.ema": 0.99 if steps * epochs < 2 * STEPS else 0.998,
-        "training.early_stop": max(10, epochs // 3) if facts.validation else 0,
+        "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
     }
     text = f"{epochs} epochs of {steps} steps, rate 0.001 along a cosine, batches of {batch}"
     stop = ", ended early when nothing gets better" if facts.validation else ""

@@ -1,0 +1,27 @@
+"""Features that are extracted once and kept: every recording has its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.feature_cache import cached_features
+from pipelines.datasets.item import Item
+from pipelines.datasets.source import FeatureOptions
+from pipelines.features.request import FeatureRequest
+from tests.features.made_recordings import write_sound
+
+
+def test_links_of_one_name_in_several_folders_do_not_meet(tmp_path: Path) -> None:
+    """Folders of links into one archive are how people sort clips without copying them."""
+    items = []
+    for number, label in enumerate(("cat", "dog")):
+        real = write_sound(tmp_path / "archive" / f"{label}.wav", 1.0, seed=number)
+        link = tmp_path / label / "a.wav"
+        link.parent.mkdir()
+        link.symlink_to(real)
+        items.append(Item(f"{label}/a", "train", media=link, label=number))
+    options = FeatureOptions(FeatureRequest("logmel"), cache=str(tmp_path / "cache"), workers=1)
+    cat, dog = (cached.features[0] for cached in cached_features(items, options).items)
+    assert cat != dog and not np.array_equal(np.load(cat), np.load(dog))
