@@ -183,8 +183,9 @@ def train(
 ) -> None:
     """Train a model on your own clips or on a dataset; what you do not say follows from the data.
 
-    `cotrans train clips/` is enough for clips/LABEL/*.wav (or .mp4), or recordings and a table labels.csv. Defaults below
-    are those for your own data; the paper's are for named datasets, and with --recipe paper.
+    `cotrans train clips/` is enough for clips/LABEL/*.wav (or .mp4), or recordings and a table labels.csv.
+
+    Defaults below are those for your own data; named datasets have their preset's, and --recipe paper the paper's.
     """
     if path is not None and root is not None:
         raise typer.BadParameter("the folder is given twice: as an argument and with --root")

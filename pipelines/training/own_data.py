@@ -18,7 +18,7 @@ from pipelines.errors import UsageError
 from pipelines.features.default_features import Tracks, tracks_of
 from pipelines.features.request import DEFAULT_HOP, FeatureRequest
 from pipelines.training.recipe import ModelOptions, Recipe
-from pipelines.training.recipe_file import build_recipe
+from pipelines.training.recipe_file import build_recipe, default_recipes, paper_recipe
 
 DEFAULT_PRESET = ModelOptions().preset
 OWN_DATA = "folder"  # the dataset whose recipe follows from its files
@@ -110,7 +110,8 @@ def plan_recipe(
             {key.removeprefix("features."): value for key, value in chosen.values.items()}
         )
     facts = data_facts(dataset, request, recipe.data.validate_on)
-    choices += [_window(facts, recipe.model.preset), _learning(facts), _regularisation(facts)]
+    if default_recipes(recipe.model.preset) == (paper_recipe(recipe.model.preset),):  # else it has one of our own
+        choices += [_window(facts, recipe.model.preset), _learning(facts), _regularisation(facts)]
     choices = [choice for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
     return PlannedRecipe(build_recipe(None, {**decided, **given}, named), tuple(choices))

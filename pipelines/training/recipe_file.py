@@ -33,7 +33,6 @@ OWN_RECIPES = {
     "per-frame": ("detection",),
 }
 OTHERWISE = "audio"
-PAPER = "paper"  # in place of a file: the recipe of the model's preset alone
 # Of the model configuration, what the data decide.
 DECIDED_BY_DATA = ("input_width", "classes")
 # What can be set in a model of any kind; that it can be in the kind at hand is checked when the model is known.
