@@ -16,7 +16,7 @@ from pipelines.errors import MissingDependencyError, UsageError
 from pipelines.features.extractor import VideoExtractor
 from pipelines.features.row_clock import FrameChoice
 from pipelines.features.spec import ExtractorSpec, Option
-from pipelines.features.video import flow
+from pipelines.features.video import flow, motion
 from pipelines.features.video.efficientnet import EfficientNetLite0
 from pipelines.features.video.efficientnet_runtime import fast_form
 from pipelines.features.video.extractors import NetworkExtractor
@@ -65,12 +65,14 @@ NETWORKS = {
     "mobilenet_v2": Network(MobileNetV2, {}, "classifier.1", MOBILENET_TABLES, RGB_OPTIONS),
     "resnet50-flow": Network(ResNet50, {"channels": flow.CHANNELS}, "fc", RESNET_TABLES, FLOW_OPTIONS, flow.FRAMES),
 }
-VIDEO_EXTRACTORS = tuple(NETWORKS)
+VIDEO_EXTRACTORS = (*NETWORKS, motion.NAME)
 DEFAULT_VIDEO_EXTRACTOR = "efficientnet_lite0"  # its weights ship with cotrans
 
 
 def video_options(name: str) -> dict[str, Option]:
     """The options of an extractor and their defaults."""
+    if name == motion.NAME:
+        return dict(motion.OPTIONS)
     return dict(_network(name).options)
 
 
@@ -82,10 +84,12 @@ def build_video_extractor(
     device: str = "cpu",
 ) -> VideoExtractor:
     """An extractor with published weights, or with random ones where that is asked for (marked in its `spec`)."""
-    kind = _network(name)
-    chosen = _checked(name, kind, options or {})
+    chosen = _checked(name, video_options(name), options or {})
     if random_weights and weights_path is not None:
         raise UsageError(f"{name}: either a weight file or random weights, not both")
+    if name == motion.NAME:
+        return motion.build_motion_extractor(weights_path, random_weights, chosen, device)
+    kind = _network(name)
     with torch.device("meta"):  # no time is spent on numbers that are replaced
         network: nn.Module = kind.build(**kind.arguments)
     project = "torchvision"
@@ -134,10 +138,10 @@ def _network(name: str) -> Network:
     return NETWORKS[name]
 
 
-def _checked(name: str, kind: Network, options: Mapping[str, Option]) -> dict[str, Option]:
+def _checked(name: str, known: Mapping[str, Option], options: Mapping[str, Option]) -> dict[str, Option]:
     for key, value in options.items():
-        if key not in kind.options:
-            raise UsageError(f"{name} has no option '{key}': choose from {', '.join(kind.options)}")
+        if key not in known:
+            raise UsageError(f"{name} has no option '{key}': choose from {', '.join(known)}")
         if value not in CHOICES[key]:
             raise UsageError(f"option {key} of {name}: '{value}' is not one of {', '.join(CHOICES[key])}")
-    return {**kind.options, **options}
+    return {**known, **options}
