@@ -9,6 +9,9 @@ class Positional(str, Enum):
     none = "none"
     static = "static"
     recycling = "recycling"
+    relative = "relative"
+    rope = "rope"
+    alibi = "alibi"
 
 
 class Encoding(str, Enum):

@@ -62,7 +62,12 @@ def flops(
     ] = None,
     positional: Annotated[
         Positional | None,
-        option("--positional", panel=SIZES, metavar="KIND", help="Positions: none, static or recycling."),
+        option(
+            "--positional",
+            panel=SIZES,
+            metavar="KIND",
+            help="Positions: none, static, recycling, relative, rope or alibi.",
+        ),
     ] = None,
     encoding: Annotated[Encoding | None, typer.Option(rich_help_panel=SIZES, help="Learned or fixed.")] = None,
     positions: Annotated[int | None, option("--positions", panel=SIZES, help="Entries of the table.", least=1)] = None,

@@ -93,7 +93,12 @@ def train(
     ] = None,
     positional: Annotated[
         Positional | None,
-        option("--positional", panel=MODEL, metavar="KIND", help="Positions: none, static or recycling."),
+        option(
+            "--positional",
+            panel=MODEL,
+            metavar="KIND",
+            help="Positions: none, static, recycling, relative, rope or alibi.",
+        ),
     ] = None,
     encoding: Annotated[Encoding | None, option("--encoding", panel=MODEL, help="Learned or fixed.")] = None,
     positions: Annotated[

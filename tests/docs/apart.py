@@ -55,6 +55,12 @@ SHORTENED: dict[str, str] = {
     ),
     "cotrans train --dataset gtzan --root GTZAN/ --features musicnn --model cotrans-b1 --encoding cyclic"
     " --positions 120": "--epochs 1",
+    "cotrans train --dataset gtzan --root GTZAN/ --features musicnn --positional relative -s model.embedding=64": (
+        "--epochs 1"
+    ),
+    "cotrans train --dataset gtzan --root GTZAN/ --features musicnn --model miniroad -s model.width=64": (
+        "--epochs 1 -s model.embedding=32"
+    ),
     "cotrans train --dataset thumos14 --root THUMOS14/ --model oadtr-b2 --class-token 2 --validate-on test": (
         f"--epochs 1 {SMALL}"
     ),
