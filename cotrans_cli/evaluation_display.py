@@ -69,6 +69,7 @@ def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
     """The table of models. output: json, csv, markdown or table."""
     from pipelines.evaluation.tables.comparison_report import agreement_lines, all_notes, csv_table, tables, to_dict
     from pipelines.evaluation.tables.report import to_csv
+    from pipelines.evaluation.tables.spotting_report import spotting_lines
 
     if output == "json":
         print_json(to_dict(comparison))
@@ -79,6 +80,7 @@ def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
         lines = agreement_lines(comparison)
         if len(comparison.rows) == 1:
             lines.append(comparison.rows[0].first.evaluation.headline())
+        lines += spotting_lines(comparison)
         _print_tables(tables(comparison), lines, output)
     if not quiet:
         for line in all_notes(comparison):

@@ -81,7 +81,8 @@ def evaluate(
             "--foreign",
             panel=DATA,
             metavar="FOLDER",
-            help="Clips: recordings of no class; how many of them the model answers with none of these.",
+            help="Recordings of no class: how many of them a model of clips answers with none of these, and how many "
+            "false alarms per hour a model of streams raises.",
         ),
     ] = None,
     predictions: Annotated[
@@ -176,6 +177,10 @@ def evaluate(
     cliff_diving: Annotated[
         bool, option("--cliff-diving-as-diving", panel=SCORING, help="thumos14: cliff diving counts as diving too.")
     ] = False,
+    threshold: Annotated[
+        float,
+        option("--threshold", panel=SCORING, help="Probability from which on an event is spotted.", least=0),
+    ] = 0.5,
     bootstrap: Annotated[
         int,
         option(
@@ -265,6 +270,7 @@ def evaluate(
         seed=seed,
         baseline="auto" if baseline is None else "on" if baseline else "off",
         detail=(at_precision or DEFAULT_PRECISION) if detail else None,
+        threshold=threshold,
         workers=workers,
         device=device,
         foreign=foreign,

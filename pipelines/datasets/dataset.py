@@ -41,6 +41,7 @@ class Dataset:
     background: int | None = None  # the class of frames in which nothing happens; not scored
     ignored: tuple[int, ...] = ()  # frames of these classes are left out of loss and score (ambiguous)
     multi_label: bool = False  # a frame may have several labels at once
+    spotted: bool = False  # its events are short and to be spotted: found or missed, soon or late
     label_rule: LabelRule = "middle"  # how the times of segments become rows
     ordered: bool = False  # every recording runs through the classes once, in their order
     trim: int = TRIM

@@ -7,44 +7,24 @@ sample. One speaker is kept out of training, and validation streams have nobody 
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pipelines.datasets.dataset import SPLITS, Dataset
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_files import attach_features
-from pipelines.datasets.item import Item, Segment
+from pipelines.datasets.item import Item
 from pipelines.datasets.media_check import check_media
-from pipelines.datasets.prepared_folder import INDEX, prepared_folder
-from pipelines.datasets.stream_mixer import SAMPLE_RATE, Recording, mix_stream, plan_streams, read_recording
+from pipelines.datasets.mixed_streams import MixingOptions, Take, mixed_streams
 from pipelines.errors import InputError, UsageError
-from pipelines.files import write_text
 from pipelines.wording import listed
 
 OBTAIN = (
     "It should contain recordings named DIGIT_SPEAKER_TAKE.wav or .flac, such as 7_jackson_12.wav: they are in the "
     "folder 'recordings' of the free spoken digit dataset (`cotrans data get digits --root DIR` fetches it)"
 )
+SAMPLE_RATE = 8000  # Hz: that of the recordings
 NAME = re.compile(r"(\d)_([^_]+)_(\d+)")
 CLASS_NAMES = ("background", *map(str, range(10)))
-VERSION = 3  # of the mixing: another number makes other streams
-HIGHEST_PITCH = 0.4  # beyond, digits are not those of people any more
-
-
-@dataclass(frozen=True)
-class MixingOptions:
-    """How streams are put together."""
-
-    seconds: float = 60.0  # of a stream, about
-    seed: int = 0
-    # For training streams only: others are the same whatever one trains on.
-    passes: int = 1  # how often each recording is used
-    pitch: float = 0.0  # largest relative change of a voice's pitch, formants and speed
-    one_voice: bool = False  # nobody else in a stream
 
 
 def open(
@@ -56,6 +36,7 @@ def open(
     passes: int = 1,
     pitch: float = 0.0,
     one_voice: bool = False,
+    rooms: float = 0.0,
     split_seed: int = 0,
     feature_dir: Path | None = None,
     hop: float | None = None,
@@ -64,11 +45,11 @@ def open(
 
     `fold` is the speaker to validate on (default: the first by name), `test_fold` one to test on (default:
     nobody). Streams last about `seconds`; each training recording is used in `passes` of them, with a voice that
-    is up to `pitch` (a share) higher or lower, and with nobody else in the stream if `one_voice`. `split_seed`
-    draws the order, pauses and noise. `hop` is the seconds between rows of the features in `feature_dir`.
+    is up to `pitch` (a share) higher or lower, and with nobody else in the stream if `one_voice`; a share `rooms` of
+    the training streams is heard through another room and microphone. `split_seed` draws the order, pauses and noise.
+    `hop` is the seconds between rows of the features in `feature_dir`.
     """
-    if not 0 <= pitch <= HIGHEST_PITCH:
-        raise UsageError(f"--pitch is the largest change of voices, from 0 to {HIGHEST_PITCH}, not {pitch}")
+    options = MixingOptions(seconds, split_seed, SAMPLE_RATE, passes, pitch, one_voice, rooms)
     paths, problems = _recordings(root)
     durations, damaged = check_media(paths)
     problems += damaged
@@ -78,18 +59,22 @@ def open(
     if test_fold is not None:
         held_out[test_fold] = "test"
     _check_speakers(root, speakers, [*held_out], both=test_fold is not None)
-    options = MixingOptions(seconds, split_seed, passes, pitch, one_voice)
     takes: dict[str, list[Path]] = {"train": [], "validation": [], "test": []}
     for path in good:
         takes[held_out.get(_parts(path)[1], "train")].append(path)
-    items = [
-        item
-        for split, members in takes.items()
-        if members
-        for item in _streams(split, members, root, options, None if split == "train" else _parts(members[0])[1])
-    ]
+    if not takes["train"]:  # enough to score a model on somebody new
+        problems.append(f"nobody is left to train on: {root} has recordings of {', '.join(speakers)}")
+    items = [item for split, members in takes.items() for item in _streams(split, members, root, options)]
     dataset = Dataset(
-        "digits", "frames", root, CLASS_NAMES, tuple(items), hop=hop, background=0, problems=tuple(problems)
+        "digits",
+        "frames",
+        root,
+        CLASS_NAMES,
+        tuple(items),
+        hop=hop,
+        background=0,
+        spotted=True,
+        problems=tuple(problems),
     )
     return attach_features(dataset, feature_dir, hop=hop)
 
@@ -116,72 +101,18 @@ def _check_speakers(root: Path, speakers: list[str], held_out: list[str], both: 
             raise UsageError(f"no recordings of '{speaker}' in {root}: there are {listed(speakers, most=12)}")
     if both and len(held_out) < 2:
         raise UsageError(f"speaker '{held_out[0]}' cannot be for validation and for test")
-    if len(speakers) <= len(held_out):
-        raise InputError(f"dataset digits: nobody is left to train on: {root} has recordings of {', '.join(speakers)}")
 
 
-def _streams(split: str, takes: list[Path], root: Path, options: MixingOptions, speaker: str | None) -> list[Item]:
-    """The streams of one split, mixed now unless they are cached."""
-    if split != "train":
-        options = MixingOptions(options.seconds, options.seed)
-    identity = json.dumps(
-        [VERSION, split, asdict(options), str(root.resolve()), [[path.name, path.stat().st_size] for path in takes]]
-    )
-
-    def prepare(folder: Path) -> None:
-        _mix_all(folder, split, takes, options)
-
-    folder = prepared_folder(f"digits-{speaker or split}", identity, prepare)
-    index: list[dict[str, float | str | list[list[float]]]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
-    return [_item(folder, split, speaker, entry) for entry in index]
-
-
-def _item(folder: Path, split: str, speaker: str | None, entry: dict[str, float | str | list[list[float]]]) -> Item:
-    events = entry["events"]
-    assert isinstance(events, list)
-    segments = tuple(Segment(start, end, int(label)) for start, end, label in events)
-    return Item(
-        name=f"{speaker or split}-{entry['name']}",
-        split=split,
-        media=folder / f"{entry['name']}.wav",
-        segments=segments,
-        duration=float(str(entry["duration"])),
-        group=speaker,
-    )
-
-
-def _mix_all(folder: Path, split: str, takes: list[Path], options: MixingOptions) -> None:
-    import soundfile
-
-    # One generator per split, so that validation streams do not change with the training options.
-    generator = np.random.default_rng([options.seed, SPLITS.index(split)])
-    recordings = [Recording(_parts(path)[0] + 1, read_recording(path), _parts(path)[1]) for path in takes]
-    groups = [recordings]
-    if options.one_voice:
-        voices = sorted({recording.voice for recording in recordings})
-        groups = [[recording for recording in recordings if recording.voice == voice] for voice in voices]
-    streams = [stream for group in groups for stream in plan_streams(group, options.seconds, options.passes, generator)]
-    index = []
-    for number, members in enumerate(streams):
-        samples, events = mix_stream(_changed_voices(members, options, generator), generator)
-        name = f"{number:04d}"
-        soundfile.write(folder / f"{name}.wav", _as_integers(samples), SAMPLE_RATE, subtype="PCM_16")
-        index.append({"name": name, "duration": len(samples) / SAMPLE_RATE, "events": events})
-    write_text(folder / INDEX, json.dumps(index))
-
-
-def _changed_voices(
-    recordings: list[Recording], options: MixingOptions, generator: np.random.Generator
-) -> list[Recording]:
-    """A voice is changed in the same way in all of a stream, as if another person were speaking."""
-    if not options.pitch:
-        return recordings
-    factors = {recording.voice: 0.0 for recording in recordings}
-    for voice in sorted(factors):
-        factors[voice] = float(generator.uniform(1 - options.pitch, 1 + options.pitch))
-    return [recording.at_pitch(factors[recording.voice]) for recording in recordings]
-
-
-def _as_integers(samples: NDArray[np.float32]) -> NDArray[np.int16]:
-    """(n,) floats in [-1, 1] as 16-bit numbers."""
-    return np.asarray(np.clip(np.rint(samples * 32767), -32768, 32767), dtype=np.int16)
+def _streams(split: str, paths: list[Path], root: Path, options: MixingOptions) -> list[Item]:
+    """Training streams, of all speakers together or of each alone; otherwise those of the speaker who is kept out."""
+    takes = [Take(path, digit + 1, speaker) for path in paths for digit, speaker in [_parts(path)]]
+    if split == "train" and not options.one_voice:
+        return mixed_streams("digits", split, takes, root, options) if takes else []
+    # A speaker's own streams are the same whoever is kept out, so they and their features are made once.
+    return [
+        item
+        for speaker in sorted({take.voice for take in takes})
+        for item in mixed_streams(
+            "digits", split, [take for take in takes if take.voice == speaker], root, options, speaker
+        )
+    ]

@@ -3,6 +3,7 @@
 - Clips: `clips/LABEL/*.wav|mp4|…` (or `LABEL/…` right in the root), or `train/LABEL/…`, `validation/LABEL/…`,
   `test/LABEL/…`. The label is the name of the folder. `.npy` feature files may stand in place of media.
 - ESC-50 as it is published: `audio/*.wav` and `meta/esc50.csv`.
+- Clips with `mix_streams`: the same, mixed into streams in which they are to be spotted (see `folder_streams`).
 - Events: recordings or `.npy` feature files, and a table `file,start,end,label` (see `annotation_csv`).
 """
 
@@ -16,6 +17,7 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.esc50 import is_esc50, open_esc50
 from pipelines.datasets.feature_files import attach_features, common_spec, is_feature_file
 from pipelines.datasets.folder_events import open_events
+from pipelines.datasets.folder_streams import MixingRequest, mix_clips
 from pipelines.datasets.item import Item
 from pipelines.datasets.media_check import check_media, is_media
 from pipelines.datasets.split_rule import UNDECIDED, SplitRule
@@ -44,6 +46,11 @@ def open(
     annotations: Path | None = None,
     classes: Sequence[str] | None = None,
     multi_label: bool = False,
+    mix_streams: bool = False,
+    seconds: float | None = None,
+    passes: int | None = None,
+    pitch: float | None = None,
+    rooms: float | None = None,
     validation: float | None = None,
     test: float | None = None,
     split_seed: int = 0,
@@ -63,10 +70,17 @@ def open(
     expression that finds the group of a name (its first bracket): a group is never divided. `fold` and
     `test_fold` hold out one group for validation and test (without `group`: the number before the first
     hyphen of the file name). `hop` is the seconds between rows of the feature files. `label_rule`: how times become
-    rows (`middle` or `lstr`).
+    rows (`middle` or `lstr`). `mix_streams` makes streams of the clips, of about `seconds` each, with every training
+    clip in `passes` of them, at a pitch that is up to `pitch` (a share) higher or lower; a share `rooms` of the
+    training streams is heard through another room and microphone.
     """
+    mixing = MixingRequest(seconds, passes, pitch, rooms)
+    if not mix_streams:
+        mixing.refuse()
     rule = SplitRule(validation, test, split_seed, group, fold, test_fold)
     table = annotations or next((root / name for name in TABLES if (root / name).is_file()), None)
+    if table is not None and mix_streams:
+        raise UsageError(f"--mix-streams is for folders of clips, and {table} has events: leave one of them out")
     if table is not None:
         table = table if table.is_file() or table.is_absolute() else root / table
         dataset = open_events(root, table, classes=classes, multi_label=multi_label, rule=rule, hop=hop)
@@ -83,6 +97,8 @@ def open(
         )
     else:
         dataset = open_esc50(root, classes, rule) if is_esc50(root) else _open_clips(root, classes, rule)
+        if mix_streams:
+            return attach_features(mix_clips(dataset, mixing, split_seed), feature_dir, hop=hop)
         if hop is not None and feature_dir is None and not any(item.features for item in dataset.items):
             raise UsageError(
                 f"--hop is for recordings with a table of events, or for feature files; {root} has clips alone: name "

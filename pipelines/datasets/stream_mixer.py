@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]  # (n,) mono
 
-SAMPLE_RATE = 8000  # Hz: that of the recordings
 PAUSE = (0.15, 1.0)  # seconds between two recordings
 LEVEL = (0.03, 0.12)  # root mean square of a recording in the stream: about 12 dB between soft and loud
 NOISE = (15.0, 35.0)  # decibels by which the room noise of a stream is below the mean level
@@ -20,38 +18,52 @@ BURST = (0.05, 0.25)  # seconds
 BURST_LEVEL = (0.01, 0.08)  # root mean square
 MEAN_LEVEL = 0.06
 PEAK = 0.98  # the largest sample of a stream
+REVERBERATION = (0.05, 0.4)  # seconds after which a room's echo is 60 dB below what was said
+ECHO = (3.0, 15.0)  # decibels by which the whole echo is below what was said
+LOWEST, HIGHEST = (60.0, 300.0), (2600.0, 4000.0)  # Hz: where a microphone begins and ends to hear
+COLOUR = 3.0  # decibels: deviation of a microphone's response between them
+COLOUR_KNOTS = 6
 FADE = 0.005  # seconds at both ends of a recording and a burst: no clicks
 
 
 @dataclass(frozen=True)
 class Recording:
-    label: int
+    """One sound with its label."""
+
+    label: int | None  # None: something else, which has no label in the stream
     samples: Samples
+    rate: int  # Hz; the same in all of a stream
     voice: str = ""  # whose
 
     @property
     def seconds(self) -> float:
-        return len(self.samples) / SAMPLE_RATE
+        return len(self.samples) / self.rate
 
     def at_pitch(self, factor: float) -> Recording:
         """Played `factor` times as fast: pitch and formants are as much higher, and it is as much shorter."""
         import soxr
 
-        return replace(self, samples=np.asarray(soxr.resample(self.samples, SAMPLE_RATE * factor, SAMPLE_RATE)))
+        return replace(self, samples=np.asarray(soxr.resample(self.samples, self.rate * factor, self.rate)))
+
+    def between(self, begin: float, end: float) -> Recording:
+        """The part from `begin` to `end` seconds."""
+        return replace(self, samples=self.samples[round(begin * self.rate) : round(end * self.rate)])
 
 
-def read_recording(path: Path) -> Samples:
-    """The samples of a recording, mono at SAMPLE_RATE, with a root mean square of 1 and without an offset."""
-    import soundfile
-    import soxr
+def levelled(samples: Samples) -> Samples:
+    """(n,) with a root mean square of 1 and without an offset."""
+    centred = samples - samples.mean()
+    return np.asarray(centred / max(float(np.sqrt(np.mean(centred**2))), 1e-6), dtype=np.float32)
 
-    samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = samples.mean(axis=1)
-    if rate != SAMPLE_RATE:
-        mono = soxr.resample(mono, rate, SAMPLE_RATE)
-    mono = mono - mono.mean()
-    level = float(np.sqrt(np.mean(mono**2)))
-    return np.asarray(mono / max(level, 1e-6), dtype=np.float32)
+
+def shuffled(recording: Recording, generator: np.random.Generator) -> Recording:
+    """Something that sounds like the same voice and is none of its words: backwards, or its pieces in another order."""
+    pieces = np.array_split(recording.samples, int(generator.integers(2, 5)))
+    if generator.random() < 0.5:
+        return replace(recording, label=None, samples=recording.samples[::-1].copy())
+    return replace(
+        recording, label=None, samples=np.concatenate([_faded(part, recording.rate) for part in pieces[::-1]])
+    )
 
 
 def plan_streams(
@@ -71,50 +83,75 @@ def plan_streams(
 
 
 def mix_stream(
-    recordings: Sequence[Recording], generator: np.random.Generator
+    recordings: Sequence[Recording], generator: np.random.Generator, room: bool = False
 ) -> tuple[Samples, list[tuple[float, float, int]]]:
-    """One stream (n,) and what is in it: (start, end, label) in seconds."""
-    pieces: list[Samples] = [_pause(generator)]
+    """One stream (n,) and what is in it: (start, end, label) in seconds. room: heard through a room and microphone."""
+    rate = recordings[0].rate
+    pieces: list[Samples] = [_pause(rate, generator)]
     events = []
     position = len(pieces[0])
     for recording in recordings:
         level = generator.uniform(*LEVEL)
-        pause = _pause(generator)
-        pieces += [_faded(recording.samples) * np.float32(level), pause]
+        pause = _pause(rate, generator)
+        pieces += [_faded(recording.samples, rate) * np.float32(level), pause]
         end = position + len(recording.samples)
-        events.append((position / SAMPLE_RATE, end / SAMPLE_RATE, recording.label))
+        if recording.label is not None:
+            events.append((position / rate, end / rate, recording.label))
         position = end + len(pause)
     speech = np.concatenate(pieces)
+    if room:
+        speech = in_a_room(speech, rate, generator)
     decibels = generator.uniform(*NOISE)
-    noise = _coloured_noise(len(speech), generator) * np.float32(MEAN_LEVEL * 10 ** (-decibels / 20))
+    noise = _coloured_noise(len(speech), rate, generator) * np.float32(MEAN_LEVEL * 10 ** (-decibels / 20))
     mixed = speech + noise
     # A stream that would clip becomes softer as a whole.
     mixed *= np.float32(min(1.0, PEAK / float(np.abs(mixed).max())))
     return np.asarray(mixed, dtype=np.float32), events
 
 
-def _pause(generator: np.random.Generator) -> Samples:
-    samples = np.zeros(round(generator.uniform(*PAUSE) * SAMPLE_RATE), dtype=np.float32)
+def in_a_room(samples: Samples, rate: int, generator: np.random.Generator) -> Samples:
+    """(n,) as a microphone hears it in a random room, as loud as before."""
+    decay = generator.uniform(*REVERBERATION)
+    times = np.arange(round(decay * rate)) / rate
+    echo = generator.standard_normal(len(times)) * 10 ** (-3 * times / decay)
+    echo *= 10 ** (-generator.uniform(*ECHO) / 20) / np.sqrt(np.sum(echo**2))
+    echo[0] += 1.0  # what comes straight
+    size = 1 << (len(samples) + len(echo) - 1).bit_length()
+    frequencies = np.maximum(np.fft.rfftfreq(size, 1 / rate), 1.0)
+    octaves = np.log2(frequencies / LOWEST[0])
+    knots = generator.normal(0.0, COLOUR, COLOUR_KNOTS)
+    decibels = np.interp(octaves, np.linspace(0, np.log2(HIGHEST[1] / LOWEST[0]), COLOUR_KNOTS), knots)
+    lowest, highest = generator.uniform(*LOWEST), generator.uniform(*HIGHEST)
+    # 12 dB for each octave below the lowest, 24 dB above the highest.
+    decibels -= 12 * np.maximum(np.log2(lowest / frequencies), 0) + 24 * np.maximum(np.log2(frequencies / highest), 0)
+    heard = np.fft.irfft(np.fft.rfft(samples, size) * np.fft.rfft(echo, size) * 10 ** (decibels / 20), size)
+    heard = heard[: len(samples)]
+    loudness = float(np.mean(samples**2)) / max(float(np.mean(heard**2)), 1e-12)
+    return np.asarray(heard * np.sqrt(loudness), dtype=np.float32)
+
+
+def _pause(rate: int, generator: np.random.Generator) -> Samples:
+    samples = np.zeros(round(generator.uniform(*PAUSE) * rate), dtype=np.float32)
     if generator.random() < BURST_CHANCE:
-        length = min(round(generator.uniform(*BURST) * SAMPLE_RATE), len(samples))
+        length = min(round(generator.uniform(*BURST) * rate), len(samples))
         start = int(generator.integers(0, len(samples) - length + 1))
-        burst = _faded(_coloured_noise(length, generator)) * np.float32(generator.uniform(*BURST_LEVEL))
+        burst = _faded(_coloured_noise(length, rate, generator), rate) * np.float32(generator.uniform(*BURST_LEVEL))
         samples[start : start + length] = burst
     return samples
 
 
-def _coloured_noise(length: int, generator: np.random.Generator) -> Samples:
+def _coloured_noise(length: int, rate: int, generator: np.random.Generator) -> Samples:
     """Noise with a root mean square of 1, of a random colour between white (power as f⁰) and brown (as 1/f²)."""
     size = 1 << (length - 1).bit_length()  # transforms of other lengths, primes above all, are slow
     spectrum = np.fft.rfft(generator.standard_normal(size))
-    frequencies = np.fft.rfftfreq(size, 1 / SAMPLE_RATE)
+    frequencies = np.fft.rfftfreq(size, 1 / rate)
     spectrum *= np.maximum(frequencies, 50.0) ** (-generator.uniform(0.0, 2.0) / 2)
     noise = np.fft.irfft(spectrum, size)[:length]
     return np.asarray(noise / np.sqrt(np.mean(noise**2)), dtype=np.float32)
 
 
-def _faded(samples: Samples) -> Samples:
-    length = min(round(FADE * SAMPLE_RATE), len(samples) // 2)
+def _faded(samples: Samples, rate: int) -> Samples:
+    length = min(round(FADE * rate), len(samples) // 2)
     ramp = np.linspace(0.0, 1.0, length, endpoint=False, dtype=np.float32)
     faded = samples.copy()
     faded[:length] *= ramp

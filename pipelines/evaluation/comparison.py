@@ -32,6 +32,7 @@ from pipelines.evaluation.scores.bootstrap import Interval
 from pipelines.evaluation.scores.detection import DetectionOptions
 from pipelines.evaluation.scores.diagnosis import DiagnosisOptions
 from pipelines.evaluation.scores.smoothing import Smoothing
+from pipelines.evaluation.scores.spotting import THRESHOLD
 from pipelines.evaluation.tables.report import mean_and_deviation
 from pipelines.running.runner import MODES, Damage, Mode, Speed
 from pipelines.training.per_frame import WHAT_TO_TRY
@@ -58,7 +59,8 @@ class ComparisonOptions:
     detail: float | None = None  # the precision at which delays and false alarms are counted; None: they are not
     workers: int = 1
     device: str = "auto"
-    foreign: Path | None = None  # recordings of no class, to see how often models of clips say so
+    foreign: Path | None = None  # recordings of no class, to see how often models of clips say so, and spotters do not
+    threshold: float = THRESHOLD  # probability from which on an event counts as spotted
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,7 @@ def _evaluated(
             score_kind=checkpoint.score_kind,
             rejection=checkpoint.rejection,
             foreign=[] if options.foreign is None else foreign_recordings(options.foreign, checkpoint.features),
+            threshold=options.threshold,
         )
     except CotransError as error:
         raise error.located(str(path)) from error

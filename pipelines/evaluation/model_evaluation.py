@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,10 +21,12 @@ from pipelines.evaluation.scores.ordered_events import score_events
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions
 from pipelines.evaluation.scores.protocols import OAD_FUTURE, OAD_WINDOW, PROTOCOLS, Protocol, protocol_for
 from pipelines.evaluation.scores.scoring import Evaluation
+from pipelines.evaluation.scores.spotting import THRESHOLD, Spotting, score_spotting
 from pipelines.metrics.probabilities import ScoreKind, probabilities
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.continual_model import ContinualModel
 from pipelines.running.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
+from pipelines.running.passes import Outputs
 from pipelines.running.runner import Damage, Mode, Recording, RowSource, Run, Speed, run_model, speed_of
 from pipelines.running.timing import time_steps
 from pipelines.wording import listed
@@ -55,6 +57,8 @@ class ModelEvaluation:
     cost: Cost
     damaged: tuple[Damage, ...]  # recordings that were left out
     options: DetectionOptions  # what it was scored by
+    spotting: Spotting | None = None  # of datasets whose events are to be spotted
+    other_sound: Spotting | None = None  # false alarms in foreign recordings, which have no event
 
 
 def evaluate_model(
@@ -71,10 +75,12 @@ def evaluate_model(
     score_kind: ScoreKind = "softmax",
     rejection: Rejection | None = None,
     foreign: Sequence[Recording] = (),
+    threshold: float = THRESHOLD,
 ) -> ModelEvaluation:
     """Run `model` over the features of a split in each of `modes`; modes that disagree are an error.
 
-    rejection: the model's rule for "none of these". foreign: recordings of no class, whose answer should be that.
+    rejection: the model's rule for "none of these". foreign: recordings of no class, whose answer should be that, or in
+    which nothing should be spotted. threshold: probability of a spot.
     """
     check_class_names(class_names, dataset)
     rules = detection_protocol(dataset, protocol)
@@ -101,11 +107,17 @@ def evaluate_model(
             [outputs.logits for outputs in heard.values()],
         )
         evaluations = [replace(evaluation, honesty=honesty) for evaluation in evaluations]
+    predictions, lag = labelled[0].predictions, model.config.lag
+    spotting = _spotting(predictions, dataset, lag, threshold) if dataset.spotted else None
+    other_sound = None
+    if foreign and dataset.kind == "frames":
+        heard = run_model(model, list(foreign), "chunk", workers).outputs
+        other_sound = _spotting(_of_background(heard, dataset, lag, score_kind), dataset, lag, threshold)
     speeds = {run.mode: speed_of(run, dataset.hop) for run in runs}
     usable = [recording for recording in recordings if recording.name in runs[0].outputs]
     return ModelEvaluation(
         evaluation=evaluations[0],
-        predictions=labelled[0].predictions,
+        predictions=predictions,
         scores={run.mode: one.value for run, one in zip(runs, evaluations, strict=True)},
         speeds=speeds,
         step=speeds["stream"] if "stream" in speeds else time_steps(model, usable, dataset.hop),
@@ -113,6 +125,27 @@ def evaluate_model(
         cost=measure_cost(model),
         damaged=(*runs[0].damaged, *labelled[0].damaged),
         options=options,
+        spotting=spotting,
+        other_sound=other_sound,
+    )
+
+
+def _spotting(predictions: Predictions, dataset: Dataset, lag: int, threshold: float) -> Spotting:
+    if dataset.background is None or dataset.hop is None:
+        raise UsageError(
+            f"--foreign: dataset {dataset.name} has no class for frames in which nothing happens, or nobody knows how "
+            "many there are in an hour, so false alarms cannot be counted: leave it out"
+        )
+    return score_spotting(predictions, dataset.class_names, dataset.background, dataset.hop, lag, threshold)
+
+
+def _of_background(outputs: Mapping[str, Outputs], dataset: Dataset, lag: int, score_kind: ScoreKind) -> Predictions:
+    """What a model says about recordings in which nothing happens."""
+    scores = [probabilities(output.about_rows(lag).logits, score_kind, dataset.ignored) for output in outputs.values()]
+    names = np.repeat(list(outputs), [len(rows) for rows in scores])
+    label = np.full(len(names), dataset.background or 0)
+    return make_predictions(
+        np.concatenate(scores).astype(np.float32), label, names, classes=dataset.class_names, where="foreign recordings"
     )
 
 

@@ -49,7 +49,7 @@ def shipped_recipes() -> tuple[str, ...]:
 def find_recipe(name: str) -> Path:
     """The file of a recipe: a path, or the name of one that comes with cotrans."""
     path = Path(name)
-    if path.suffix == ".toml" or path.exists():
+    if path.suffix == ".toml" or path.is_file():  # a folder may be called as a recipe is
         if not path.is_file():
             raise InputError(f"there is no recipe {path}")
         return path

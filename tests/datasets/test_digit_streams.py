@@ -10,7 +10,7 @@ import soundfile
 
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.opening import open_dataset
-from pipelines.datasets.stream_mixer import SAMPLE_RATE, Recording
+from pipelines.datasets.stream_mixer import Recording
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_sound
 
@@ -113,8 +113,8 @@ def test_changed_voices_are_for_training_only(root: Path) -> None:
 
 
 def test_a_higher_voice_is_faster_and_higher() -> None:
-    times = np.arange(4000) / SAMPLE_RATE
-    tone = Recording(1, np.sin(2 * np.pi * 500 * times).astype(np.float32), "ann")
+    times = np.arange(4000) / 8000
+    tone = Recording(1, np.sin(2 * np.pi * 500 * times).astype(np.float32), 8000, "ann")
     for factor in (0.8, 1.25):
         changed = tone.at_pitch(factor)
         assert (changed.label, changed.voice, len(changed.samples)) == (1, "ann", round(4000 / factor))
@@ -132,8 +132,10 @@ def test_what_cannot_be_used(root: Path, tmp_path_factory: pytest.TempPathFactor
     with pytest.raises(InputError, match=r"no recordings in .*DIGIT_SPEAKER_TAKE"):
         open_dataset("digits", empty)
     write_sound(empty / "0_ann_0.wav")
-    with pytest.raises(InputError, match="nobody is left to train on"):
-        open_dataset("digits", empty)
+    alone = open_dataset("digits", empty)  # somebody new, to score a model on
+    assert [item.group for item in alone.split("validation")] == ["ann"]
+    with pytest.raises(InputError, match=r"'train' has no items.*nobody is left to train on"):
+        alone.split("train")
     with pytest.raises(UsageError, match="--passes must be at least 1, not 0"):
         open_dataset("digits", root, passes=0)
     with pytest.raises(UsageError, match="--seconds must be at least 5, not 4"):

@@ -77,6 +77,7 @@ SHORTENED: dict[str, str] = {
     "cotrans train --recipe weights/recipes/spoken-digits.toml --root DIGITS/ --fold george --seed 1": "--epochs 1",
     "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --fold 4": "--epochs 1",
     "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/": "--epochs 1",
+    "cotrans train --recipe words --root words/": "--epochs 1 --passes 1",
 }
 
 # Commands whose shown output must be the real one. (That of others depends on data or on the machine's speed.)

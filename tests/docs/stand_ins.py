@@ -31,6 +31,8 @@ def build(folder: Path) -> Path:
     _gtzan(data / "GTZAN")
     _esc10(data / "ESC10")
     _digits(data / "DIGITS")
+    _words(data / "words")
+    write_sound(data / "speech" / "long.wav", seconds=4.0)
     for name in ("THUMOS", "THUMOS14"):
         write_thumos_oadtr(data / name, OADTR_PARTS, name="thumos_kin_{}.pickle")
     for dataset in data.iterdir():
@@ -85,6 +87,13 @@ def _digits(root: Path) -> None:
     for place, speaker in enumerate(("george", "jackson", "theo", "yweweler")):
         for digit in range(10):
             write_sound(root / f"{digit}_{speaker}_0.wav", seconds=0.4, rate=8000, seed=10 * place + digit)
+
+
+def _words(root: Path) -> None:
+    for place, word in enumerate(("go", "hello", "left", "right", "stop")):
+        for take in range(5):
+            write_sound(root / word / f"{take}.wav", seconds=0.4, seed=10 * place + take)
+    write_sound(root / "background" / "talk.wav", seconds=3.0)
 
 
 def _features(path: Path, width: int) -> None:

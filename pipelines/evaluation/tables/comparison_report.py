@@ -13,6 +13,7 @@ from pipelines.evaluation.scores.baseline import NAME as BASELINE
 from pipelines.evaluation.scores.baseline import Baseline
 from pipelines.evaluation.scores.bootstrap import Interval
 from pipelines.evaluation.tables.report import Cell, Table, classification_to_dict, interval_to_dict
+from pipelines.evaluation.tables.spotting_values import spotting_entries
 from pipelines.plots import CostPoint
 from pipelines.running.runner import Speed
 
@@ -309,6 +310,7 @@ def _row_dict(row: Row) -> dict[str, Any]:
         "agreement": None if first.agreement is None else asdict(first.agreement),
         "cost": asdict(row.cost),
         "step": _speed_dict(row.step),
+        **spotting_entries(first.spotting, first.other_sound),
     }
 
 

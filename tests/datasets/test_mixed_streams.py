@@ -1,0 +1,89 @@
+"""`--mix-streams`: clips of any folder as streams, labelled to the sample, with other sound between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from pipelines.datasets.opening import open_dataset
+from pipelines.datasets.stream_mixer import Recording, in_a_room, shuffled
+from pipelines.errors import InputError, UsageError
+from tests.datasets.dataset_builders import write_sound
+
+WORDS = ("no", "yes")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for number, word in enumerate(WORDS):
+        for take in range(5):
+            write_sound(tmp_path / word / f"{take}.wav", seconds=0.4 + 0.02 * take, seed=10 * number + take)
+    return tmp_path
+
+
+def test_clips_become_events_of_streams(root: Path) -> None:
+    dataset = open_dataset("folder", root, mix_streams=True, passes=2, seconds=10, pitch=0, rooms=0)
+    assert dataset.kind == "frames" and dataset.class_names == ("background", *WORDS) and dataset.background == 0
+    for split, clips in (("train", 8), ("validation", 2)):
+        segments = [segment for item in dataset.split(split) for segment in item.segments or ()]
+        assert sorted(segment.label for segment in segments) == sorted(
+            [1, 2] * (clips // 2 * (2 if split == "train" else 1))
+        )
+    item = dataset.split("validation")[0]
+    assert item.media is not None and item.segments is not None
+    samples, rate = soundfile.read(item.media)
+    assert rate == 16000
+    loud = np.concatenate([samples[round(s.start * rate) : round(s.end * rate)] for s in item.segments])
+    assert np.sqrt(np.mean(loud**2)) > 2 * np.sqrt(np.mean(samples[: round(item.segments[0].start * rate / 2)] ** 2))
+
+
+def test_few_recordings_are_used_often(root: Path) -> None:
+    dataset = open_dataset("folder", root, mix_streams=True)
+    seconds = sum(item.duration or 0 for item in dataset.split("train"))
+    assert 1000 < seconds < 2500
+    assert sum(item.duration or 0 for item in dataset.split("validation")) < 10
+
+
+def test_other_sound_has_no_label(root: Path) -> None:
+    plain = open_dataset("folder", root, mix_streams=True, passes=3, seconds=20)
+    for take in range(5):
+        write_sound(root / "Background" / f"{take}.wav", seconds=5.0, seed=100 + take)
+    mixed = open_dataset("folder", root, mix_streams=True, passes=3, seconds=20)
+    assert mixed.class_names == plain.class_names
+
+    lengths = [sum(item.duration or 0 for item in dataset.split("train")) for dataset in (plain, mixed)]
+    assert lengths[1] > lengths[0] + 5
+    events = [segment for item in mixed.split("train") for segment in item.segments or ()]
+    assert len(events) == 24
+
+
+def test_a_shuffled_word_is_none_and_a_room_keeps_the_loudness() -> None:
+    generator = np.random.default_rng(0)
+    samples = generator.standard_normal(8000).astype(np.float32)
+    word = Recording(1, samples, 16000, "ann")
+    for _ in range(6):
+        other = shuffled(word, generator)
+        assert other.label is None and len(other.samples) == 8000
+        assert not np.allclose(other.samples, samples, atol=0.1)
+    heard = in_a_room(samples, 16000, generator)
+    assert heard.shape == samples.shape
+    assert np.sqrt(np.mean(heard**2)) == pytest.approx(np.sqrt(np.mean(samples**2)), rel=1e-3)
+    high = np.abs(np.fft.rfft(heard))[3500:].mean() / np.abs(np.fft.rfft(heard))[250:1000].mean()
+    assert high < 0.15  # a microphone ends below 4 kHz
+
+
+def test_what_cannot_be_mixed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(UsageError, match="--passes is for streams that are mixed from clips: give --mix-streams too"):
+        open_dataset("folder", root, passes=2)
+    with pytest.raises(UsageError, match="--rooms is a share of the training streams, from 0 to 1, not 2"):
+        open_dataset("folder", root, mix_streams=True, rooms=2.0)
+    only = tmp_path_factory.mktemp("only")
+    write_sound(only / "noise" / "0.wav")
+    with pytest.raises(InputError, match="has nothing to spot"):
+        open_dataset("folder", only, mix_streams=True)
+    (root / "labels.csv").write_text("file,start,end,label\n")
+    with pytest.raises(UsageError, match=r"--mix-streams is for folders of clips"):
+        open_dataset("folder", root, mix_streams=True)
