@@ -6,7 +6,8 @@ Every extractor runs on the same made-up recording (noise and a glide at 22,050 
 at 4 rows per second, with random weights where it needs weights that are not here: they cost the same time. Loading
 networks is not counted. VGGish is also compared with the way that people use torchvggish for such features: the
 front end and the network anew for each one-second window, every 0.2 s as for THUMOS14, on the same audio with the same
-weights; the two take turns, and the rows are compared. The fastest of the repeats counts.
+weights; the two take turns, and the rows are compared. EfficientNet-Lite0 is compared with its plain module in eager
+mode, on pictures of 224 × 224 that are prepared already. The fastest of the repeats counts.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 
 AUDIO = ("logmel", "speech", "musicnn", "vggish")
-VIDEO = ("mobilenet_v2", "resnet50", "resnet50-flow")
+VIDEO = ("efficientnet_lite0", "motion", "mobilenet_v2", "resnet50", "resnet50-flow")
 JOINED = "resnet50+resnet50-flow+vggish"  # the paper's audio-visual input: 2048 + 2048 + 4096
-WITHOUT_RANDOM = ("logmel", "musicnn", "speech")  # needs no weights; have their weights
+WITHOUT_RANDOM = ("logmel", "musicnn", "speech", "efficientnet_lite0", "motion")  # needs no weights; have their weights
+COMPARISONS = ("torchvggish", "eager")
+PICTURES = 20  # of the comparison with eager mode
 HOP = 0.2  # seconds, of the comparison
 RATE = 16000  # Hz, of the comparison
 
@@ -44,29 +47,31 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--seconds", type=float, default=30.0, help="seconds of audio; videos have a fifth of it")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", nargs="*", help="extractors to run; 'torchvggish' is the comparison")
+    parser.add_argument("--only", nargs="*", help="extractors to run; 'torchvggish' and 'eager' are comparisons")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    wanted = arguments.only or [*AUDIO, *VIDEO, JOINED, "torchvggish"]
+    wanted = arguments.only or [*AUDIO, *VIDEO, JOINED, *COMPARISONS]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         audio = _write_audio(folder / "audio.wav", arguments.seconds, 22050)
         video_seconds = max(1.0, arguments.seconds / 5)
         video = _write_video(folder / "video.mp4", video_seconds)
         extractors: dict[str, Any] = {}
-        for features in (each for each in wanted if each != "torchvggish"):
+        for features in (each for each in wanted if each not in COMPARISONS):
             with_video = features not in AUDIO
             path, seconds = (video, video_seconds) if with_video else (audio, arguments.seconds)
             extractors[features] = _real_time_factor(features, path, seconds, folder, arguments.repeats)
         comparison = (
             _against_torchvggish(folder, arguments.seconds, arguments.repeats) if "torchvggish" in wanted else None
         )
+        eager = _against_eager(arguments.repeats) if "eager" in wanted else None
     result = {
         "machine": platform.processor() or platform.machine(),
         "torch": torch.__version__,
         "threads": arguments.threads,
         "extractors": extractors,
         "vggish_against_torchvggish": comparison,
+        "efficientnet_against_eager": eager,
     }
     if arguments.json:
         print(json.dumps(result, indent=2))
@@ -131,6 +136,39 @@ def _against_torchvggish(folder: Path, seconds: float, repeats: int) -> dict[str
 
 
 @torch.inference_mode()
+def _against_eager(repeats: int) -> dict[str, Any]:
+    """Pictures per second of EfficientNet-Lite0 as it computes rows, and of the plain module, in turns."""
+    from pipelines.features.video import build_video_extractor
+    from pipelines.features.video.efficientnet import EfficientNetLite0
+    from pipelines.features.video.efficientnet_runtime import fast_form
+    from pipelines.features.video.key_tables import EFFICIENTNET_TABLES
+    from pipelines.features.video.parameters import load_weights
+    from pipelines.features.weights.registry import SHIPPED
+
+    def plain() -> EfficientNetLite0:
+        network = EfficientNetLite0()
+        load_weights(network, "_fc", SHIPPED / "efficientnet_lite0.safetensors", EFFICIENTNET_TABLES)
+        return network.eval().requires_grad_(False)
+
+    module, fast = plain(), fast_form(plain(), "features", 224, "cpu")
+    pictures = torch.randn(PICTURES, 1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    times: dict[str, list[float]] = {"eager": [], "fast": []}
+    for _ in range(repeats + 1):  # the first turn warms up
+        times["eager"].append(_timed(lambda: [module.embed(picture) for picture in pictures]))
+        times["fast"].append(_timed(lambda: [fast(picture) for picture in pictures]))
+    image = np.random.default_rng(0).integers(0, 255, (240, 320, 3), np.uint8)
+    extractor = build_video_extractor("efficientnet_lite0")
+    whole = min(_timed(lambda: [extractor.push(image[None]) for _ in range(PICTURES)]) for _ in range(repeats))
+    return {
+        "eager_per_second": PICTURES / min(times["eager"][1:]),
+        "cotrans_per_second": PICTURES / min(times["fast"][1:]),
+        "times_faster": min(times["eager"][1:]) / min(times["fast"][1:]),
+        "with_scaling_per_second": PICTURES / whole,
+        "largest_difference": max(float((fast(one) - module.embed(one)).abs().max()) for one in pictures[:3]),
+    }
+
+
+@torch.inference_mode()
 def _torchvggish_rows(network: torch.nn.Module, path: Path) -> np.ndarray[Any, Any]:
     """Its own front end and network, one window at a time."""
     from torchvggish.vggish_input import waveform_to_examples
@@ -145,7 +183,7 @@ def _torchvggish_rows(network: torch.nn.Module, path: Path) -> np.ndarray[Any, A
     return np.stack(rows)
 
 
-def _timed(work: Callable[[], None]) -> float:
+def _timed(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -187,6 +225,13 @@ def _print(result: dict[str, Any]) -> None:
         weights = "random" if row["random_weights"] else "none needed" if name == "logmel" else "shipped"
         line = f"{name:32} {row['width']:6} {row['rows_per_second']:7.1f} {row['real_time_factor']:12.1f}"
         print(f"{line}  {weights}")
+    if compared := result["efficientnet_against_eager"]:
+        print("\nEfficientNet-Lite0, pictures of 224 x 224 per second")
+        print(f"  plain module, eager                {compared['eager_per_second']:8.1f}")
+        print(f"  cotrans                            {compared['cotrans_per_second']:8.1f}")
+        print(f"  faster by                          {compared['times_faster']:8.2f} x")
+        print(f"  cotrans, from pictures of 320 x 240 {compared['with_scaling_per_second']:7.1f}")
+        print(f"  largest difference of the rows     {compared['largest_difference']:8.1e}")
     if compared := result["vggish_against_torchvggish"]:
         print(f"\nVGGish, {compared['rows']} windows of 1.0 s every {compared['hop']} s, random weights")
         print(f"  torchvggish, one window at a time  {compared['torchvggish_seconds']:8.2f} s")
