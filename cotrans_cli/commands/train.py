@@ -227,6 +227,7 @@ def train(
         require_free(out)  # what is wrong with it is told now, not after the imports below
     from pipelines.features.request import parse_weights
     from pipelines.toml import parse_pairs
+    from pipelines.training.distributed import is_main_process
     from pipelines.training.own_data import plan_recipe
     from pipelines.training.recipe_file import parse_settings, recipe_text
 
@@ -251,7 +252,7 @@ def train(
             write_recipe, recipe_text(chosen), [*([Path(recipe)] if recipe else []), *([init] if init else [])]
         )
         return
-    if planned.choices and not quiet:
+    if planned.choices and not quiet and is_main_process():
         note("chosen for these data (flags win; --recipe paper takes the paper's):")
         for choice in planned.choices:
             note(f"  {choice}")

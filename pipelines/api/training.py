@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.api.progress import OnProgress, Progress, on_item
 from pipelines.datasets.options import recipe_options
 from pipelines.training.events import EpochDone, Event, StepDone
-from pipelines.training.recipe_file import build_recipe
+from pipelines.training.own_data import plan_recipe
 from pipelines.training.run import RunResult
 from pipelines.training.seeds import SeedsResult, train_runs
 
@@ -34,9 +34,10 @@ def train(
         run.scores, run.best_epoch, run.history()       # the last one is a pandas frame
 
     dataset: "folder" for your own recordings, or "gtzan", "thumos14", …; root: its folder. model: a preset, such as
-    "cotrans-b2". recipe: a file, or one that ships; its keys are set by `settings`: {"training.epochs": 20}. features:
-    extractors for media, such as "musicnn". dataset_options: those of the dataset, such as validation=0.2, and
-    feature_dir=… and hop=… for features that exist. seeds: above 1, as many runs, and a SeedsResult of them.
+    "cotrans-b2". recipe: a file, one that ships, or "paper"; None: for your own recordings, what suits them. Any key of
+    it is set by `settings`: {"training.epochs": 20}. features: extractors for media, such as "musicnn".
+    dataset_options: those of the dataset, such as validation=0.2, and feature_dir=… and hop=… for features that exist.
+    seeds: above 1, as many runs, and a SeedsResult of them.
     Ctrl-C raises KeyboardInterrupt with everything saved.
     """
     flags: dict[str, Any] = {
@@ -47,7 +48,7 @@ def train(
         **recipe_options(dataset_options),
         **(settings or {}),
     }
-    chosen = build_recipe(recipe, flags)
+    chosen = plan_recipe(recipe, flags).recipe
 
     def report(event: Event) -> None:
         if on_progress is None:
