@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cotrans_cli import lstr_options
 from cotrans_cli.choices import Activation, Encoding, Norm
 from cotrans_cli.console import note, print_json, print_line, status_console
 from cotrans_cli.facts import print_facts
@@ -25,6 +26,10 @@ Examples:
   cotrans convert oadtr.pth                     writes oadtr.cotrans.safetensors
 
   cotrans convert oadtr_b1.pth --no-class-token --labels classes.txt
+
+  cotrans convert miniroad.pth
+
+  cotrans convert lstr.pth --config lstr.yaml
 
   cotrans convert encoder.pth --heads 8 --window 64 --norm pre
 
@@ -54,7 +59,8 @@ def convert(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="OadTR, CoOadTR, torch.nn.TransformerEncoder or continual.TransformerEncoder: .pth or .safetensors.",
+            help="OadTR, CoOadTR, MiniROAD, LSTR, TeSTra, torch.nn.TransformerEncoder or continual.TransformerEncoder: "
+            ".pth or .safetensors.",
         ),
     ],
     mode: Annotated[
@@ -102,6 +108,15 @@ def convert(
     prefix: Prefix = None,
     input_layer: InputLayer = None,
     classifier: Classifier = None,
+    config: lstr_options.Config = None,
+    fps: lstr_options.Fps = None,
+    long_seconds: lstr_options.LongSeconds = None,
+    long_rate: lstr_options.LongRate = None,
+    work_seconds: lstr_options.WorkSeconds = None,
+    work_rate: lstr_options.WorkRate = None,
+    long_positions: lstr_options.LongPositions = None,
+    include_work: lstr_options.IncludeWork = None,
+    decay: lstr_options.Decay = None,
     positions_key: Annotated[
         str | None,
         option("--positions-key", panel=UNSAID, help="Key of the table of positions, if it is not clear: pos_embed."),
@@ -165,6 +180,15 @@ def convert(
         input_layer=input_layer,
         classifier=classifier,
         positions_key=positions_key,
+        config=config,
+        fps=fps,
+        long_seconds=long_seconds,
+        long_rate=long_rate,
+        work_seconds=work_seconds,
+        work_rate=work_rate,
+        long_positions=long_positions,
+        include_work=include_work,
+        decay=decay,
     )
     options = ConversionOptions(
         mode=mode.value,
@@ -214,6 +238,8 @@ def _rows(conversion: Conversion) -> Iterator[tuple[str, str]]:
     before, after = conversion.macs_before, conversion.macs_after
     if conversion.already_continual:
         cost = f"{_million(after)}, as in the file; the regular model on a window: {_million(before)}"
+    elif before == after:
+        cost = f"{_million(after)}, as before: this model is one that steps"
     elif conversion.own_source:
         cost = f"{_million(after)}; the regular model of the file on a window: {_million(before)}"
     else:

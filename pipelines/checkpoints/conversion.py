@@ -204,7 +204,9 @@ def _own_features(path: Path, model: ContinualModel) -> Tensor:
 def _regular_macs(imported: Imported, model: ContinualModel) -> int:
     """MACs of the source's regular model for one prediction."""
     config = imported.config
-    window = torch.zeros(1, config.window, config.input_width, dtype=model.classifier.weight.dtype)
+    # What remembers everything in its state has no window to compute anew.
+    length = 1 if config.receptive_field is None else config.window
+    window = torch.zeros(1, length, config.input_width, dtype=model.classifier.weight.dtype)
     return count_macs(imported.reference, window, 0).total
 
 

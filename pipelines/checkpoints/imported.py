@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, NamedTuple, Protocol
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -35,6 +36,14 @@ class Reference(Protocol):
         """The same model with recycling positions or without its decoder, as in `config` and `weights` (ours)."""
 
 
+@runtime_checkable
+class StreamReference(Protocol):
+    """A regular model that is not defined by windows alone: it says itself what it gives along a stream."""
+
+    def along(self, stream: Tensor, steps: Sequence[int]) -> Iterator[Outputs]:
+        """The outputs for tokens number `steps`, in rising order, of a stream (T, input_width)."""
+
+
 @dataclass(frozen=True)
 class Hints:
     """What a user says where a file cannot; None: the file says it, or there is a default."""
@@ -52,6 +61,16 @@ class Hints:
     input_layer: str | None = None  # module that projects the input
     classifier: str | None = None  # module that makes the scores
     positions_key: str | None = None  # the table of static positions
+    # LSTR and TeSTra: their YAML configuration, or what it would say
+    config: Path | None = None
+    fps: float | None = None  # frames per second
+    long_seconds: float | None = None
+    long_rate: int | None = None
+    work_seconds: float | None = None
+    work_rate: int | None = None
+    long_positions: bool | None = None
+    include_work: bool | None = None
+    decay: float | None = None
 
     def refuse_others(self, used: Collection[str], kind: str) -> None:
         """Refuse what the user says and this kind of file has no use for: nothing is accepted and ignored."""

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from pipelines.checkpoints import encoder_import, oadtr, own_import
+from pipelines.checkpoints import encoder_import, lstr, miniroad, oadtr, own_import
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names, load_checkpoint
 from pipelines.checkpoints.encoder_layouts import find_encoder, joined_projections
 from pipelines.checkpoints.imported import Hints, Imported
 from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source, require_finite
 from pipelines.errors import CheckpointError
 from pipelines.wording import listed
+
+
+class Importer(Protocol):
+    """A module that reads the files of one project."""
+
+    def recognise(self, keys: Collection[str]) -> bool: ...
+
+    def read(self, source: SourceFile, hints: Hints) -> Imported: ...
+
+
+# Whole models of other projects, by name; encoders of libraries are looked for after them.
+IMPORTERS: dict[str, Importer] = {"OadTR": oadtr, "MiniROAD": miniroad, "LSTR or TeSTra": lstr}
 
 
 @dataclass(frozen=True)
@@ -46,8 +60,9 @@ def open_checkpoint(path: Path, hints: Hints | None = None) -> Checkpoint:
 
 def recognised_as(source: SourceFile) -> str | None:
     """Which importer a file is for, or None."""
-    if oadtr.recognise(source.weights):
-        return "OadTR"
+    for name, importer in IMPORTERS.items():
+        if importer.recognise(source.weights):
+            return name
     found = find_encoder(joined_projections(source.weights), None)
     return None if found is None else found.layout.library
 
@@ -56,11 +71,12 @@ def import_source(source: SourceFile, hints: Hints | None = None) -> Imported:
     """The model in another project's file that has been read already."""
     hints = hints or Hints()
     require_finite(source.weights, source.path)
-    if hints.prefix is None and oadtr.recognise(source.weights):
-        return oadtr.read(source, hints)
+    for importer in IMPORTERS.values():
+        if hints.prefix is None and importer.recognise(source.weights):
+            return importer.read(source, hints)
     if encoder_import.recognise(joined_projections(source.weights), hints.prefix):
         return encoder_import.read(source, hints)
     raise CheckpointError(
-        f"{source.path} is no model that we know (OadTR, CoOadTR, torch.nn.TransformerEncoder, "
-        f"continual.TransformerEncoder); its keys: {listed(list(source.weights))}"
+        f"{source.path} is no model that we know (OadTR, CoOadTR, MiniROAD, LSTR, TeSTra, "
+        f"torch.nn.TransformerEncoder, continual.TransformerEncoder); its keys: {listed(list(source.weights))}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -47,6 +47,10 @@ class WholeReference:
     def __call__(self, windows: Tensor, start: int) -> Outputs:
         """windows: (1, T, input_width), a stream from its first token on."""
         return Outputs(self.stream(windows[0], start)[-1:], None)
+
+    def along(self, stream: Tensor, steps: Sequence[int]) -> Iterator[Outputs]:
+        logits = self.stream(stream)
+        return (Outputs(logits[step : step + 1], None) for step in steps)
 
     def stream(self, tokens: Tensor, start: int = 0) -> Tensor:
         """Logits (T, classes) at every token of a stream (T, input_width). start: index of its first token."""

@@ -55,8 +55,7 @@ def warmed_up(model: ContinualModel) -> StreamState:
     state = model.initial_state()
     token = random_tokens(model, 1)[:, 0]
     if not isinstance(model, ContinualTransformer) or model.config.single_output:
-        for _ in range(model.config.warm_up):
-            _, state = model.step_(token, state)
+        _, state = model.steps(token.unsqueeze(1).expand(1, model.config.warm_up, -1), state)
         return state
     # Of an exact stack only block 1 remembers anything, so that is all there is to warm up.
     row = model.project_input(token)

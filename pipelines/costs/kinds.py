@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.costs import per_frame_work, recurrent_work, transformer_modules
+from pipelines.costs import lstr_work, per_frame_work, recurrent_work, transformer_modules
 from pipelines.costs.block_work import Modules
 from pipelines.costs.step_work import step_work
 from pipelines.costs.window_work import window_work
@@ -36,4 +36,5 @@ COUNTS: dict[str, Counts] = {
         per_frame_work.module_name,
         per_frame_work.module_order,
     ),
+    "lstr": Counts(lstr_work.step_work, lstr_work.window_work, lstr_work.module_name, lstr_work.module_order),
 }

@@ -10,6 +10,8 @@ from pipelines.errors import ConfigurationError
 from pipelines.model.base_config import DEFAULT_KIND, BaseConfig, parse_config
 from pipelines.model.config import ModelConfig
 from pipelines.model.continual_model import ContinualModel
+from pipelines.model.lstr import LstrModel
+from pipelines.model.lstr_config import LstrConfig
 from pipelines.model.per_frame import PerFrameModel
 from pipelines.model.per_frame_config import PerFrameConfig
 from pipelines.model.recurrent import RecurrentModel
@@ -31,6 +33,7 @@ KINDS: dict[str, Kind] = {
         Kind(ModelConfig, ContinualTransformer),
         Kind(RecurrentConfig, RecurrentModel),
         Kind(PerFrameConfig, PerFrameModel),
+        Kind(LstrConfig, LstrModel),
     )
 }
 

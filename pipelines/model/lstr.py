@@ -12,7 +12,7 @@ What remains is computed anew at every step, since every row of it changes.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import InputError
 from pipelines.model import lstr_memory, query_sums
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.lstr_config import LstrConfig
 from pipelines.model.lstr_decoder import DecoderTables, LstrDecoder
 from pipelines.model.lstr_encoder import EncoderTables, LstrEncoder
@@ -37,8 +38,10 @@ class LstrTables(NamedTuple):
     decoder: DecoderTables
 
 
-class LstrModel(nn.Module):
+class LstrModel(ContinualModel):
     """Class scores for a stream of frames."""
+
+    config: LstrConfig
 
     def __init__(self, config: LstrConfig) -> None:
         super().__init__()
@@ -121,19 +124,14 @@ class LstrModel(nn.Module):
             projected=like.new_zeros(batch_size, config.span, tables.decoder.projected.shape[1]),
             encoded=like.new_zeros(batch_size, encoded, config.encoded_rows, config.width),
         )
-        position = torch.zeros(batch_size, dtype=torch.long, device=like.device)
-        offset = torch.as_tensor(start, dtype=torch.long, device=like.device).expand(batch_size).clone()
-        return StreamState(position, offset, cast(Any, (long, work)), cast(Any, tables))
-
-    def step(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
-        return self._step_(token, state.clone(), active)
+        return StreamState(*self._places(batch_size, start), (long, work), tables)
 
     def _step_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
         logits = self._frames_(token.unsqueeze(1), state, active).squeeze(1)
         return logits, state
 
-    def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
-        """T frames (B, T, input_width) to logits (B, T, classes), 16 frames to a product. `state` is left as it is."""
+    def _steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
+        """Feature heads, encoder and decoder of 16 frames at a time."""
         state = state.clone()
         config = self.config
         # With more layers on the long memory, each frame has keys and values of its own.
@@ -144,8 +142,8 @@ class LstrModel(nn.Module):
     def _frames_(self, tokens: Tensor, state: StreamState, active: Tensor | None) -> Tensor:
         """Logits (B, T, classes) of the next frames (B, T, input_width); `state` is written in place."""
         config = self.config
-        long, work = cast("tuple[LongState, WorkState]", cast(Any, state.blocks))
-        tables = cast(LstrTables, cast(Any, state.tables))
+        long, work = cast("tuple[LongState, WorkState]", state.blocks)
+        tables = cast(LstrTables, state.tables)
         brought = self.long_encoder.brought(self._head(self.long_head, tokens), tables.encoder)
         rows = self._head(self.work_head, tokens)
         projected = self.work_decoder.project(rows)
@@ -165,6 +163,10 @@ class LstrModel(nn.Module):
         window, projection = torch.cat(windows) + tables.decoder.row, torch.cat(projections) + tables.decoder.projected
         logits = self._classified(self.work_decoder.newest(memory, window, projection, torch.cat(newest)))
         return logits.view(tokens.shape[1], tokens.shape[0], -1).transpose(0, 1)
+
+    @property
+    def input_layers(self) -> tuple[nn.Linear, ...]:
+        return () if self.long_head is None or self.work_head is None else (self.long_head, self.work_head)
 
     # ---- parts ---------------------------------------------------------------------------------------------
 
