@@ -139,6 +139,7 @@ class LstrModel(ContinualModel):
         parts = [self._frames_(part, state, None) for part in torch.split(tokens, 1 if alone else CHUNK, dim=1)]
         return torch.cat(parts, dim=1), state
 
+    @torch.no_grad()
     def _frames_(self, tokens: Tensor, state: StreamState, active: Tensor | None) -> Tensor:
         """Logits (B, T, classes) of the next frames (B, T, input_width); `state` is written in place."""
         config = self.config
