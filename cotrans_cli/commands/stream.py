@@ -38,6 +38,7 @@ Examples:
 """
 BAD_INPUTS = 3  # the exit code when some sources failed and others did not
 
+FEATURES = "Features"
 PACE, OUTPUT, FAULTS, INPUT = "Pace", "Output", "Fault tolerance", "Source"
 
 
@@ -216,9 +217,39 @@ def stream(
             show_default="as the model was trained",
         ),
     ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="NAME[+NAME]",
+            help="What a model was trained on that does not say it (a converted one); --hop goes with it.",
+            rich_help_panel=FEATURES,
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option", metavar="[NAME.]KEY=VALUE", help="An extractor's own option.", rich_help_panel=FEATURES
+        ),
+    ] = None,
+    random_weights: Annotated[
+        bool,
+        typer.Option(
+            "--random-weights", help="Untrained feature networks, for trying things out.", rich_help_panel=FEATURES
+        ),
+    ] = False,
     weights: Annotated[
         list[str] | None,
-        typer.Option("--weights", metavar="[NAME=]FILE", help="Weights of a feature network that are not known here."),
+        typer.Option(
+            "--weights",
+            metavar="[NAME=]FILE",
+            help="Weights of a feature network that are not known here.",
+            rich_help_panel=FEATURES,
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", metavar="FILE|NAMES", help="Other names of the classes.", rich_help_panel=OUTPUT),
     ] = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu or cuda.", show_default="auto")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of PyTorch.", show_default=False)] = None,
@@ -227,7 +258,9 @@ def stream(
 
     The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
     """
+    from cotrans_cli.feature_flags import feature_request
     from cotrans_cli.live_view import can_show, observing
+    from pipelines.checkpoints.labels import parse_labels
     from pipelines.devices import use_threads
     from pipelines.features.request import parse_weights
     from pipelines.settings import load_settings
@@ -271,12 +304,15 @@ def stream(
             note(f"cotrans: error: {source.problem}")
         return BAD_INPUTS
     choice = choose_models(model, found)
+    request = feature_request(features, hop, option, weights, random_weights)
     models = [
         open_model(
             name,
             device=device or settings.device,
             weights=parse_weights(weights or []),
             activation=cast(Any, activation),
+            features=request,
+            class_names=None if labels is None else parse_labels(labels),
         )
         for name in choice.names
     ]

@@ -20,8 +20,11 @@ from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.own_import import filled_model
 from pipelines.checkpoints.proof import LIMIT, Distance, Progress, Proof, distance, prove, random_stream
 from pipelines.costs.counting import count_macs
-from pipelines.errors import CheckpointError, ConfigurationError, InputError
+from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
+from pipelines.features.feature_match import fitting_spec
 from pipelines.features.files.npy_reader import read_npy
+from pipelines.features.request import FeatureRequest
+from pipelines.features.spec import FeatureSpec
 from pipelines.files import file_sha256, unwritable
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.base_config import BaseConfig
@@ -42,6 +45,7 @@ class ConversionOptions:
     output: Path | None = None  # None: beside the input
     force: bool = False  # overwrite
     verify: Path | None = None  # .npy of the user's own features (T, input_width)
+    features: FeatureRequest | None = None  # what it was trained on, for files that do not say it: then it plays media
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
     opened = open_source(path, _hints(options))
     imported = _adapted(opened.imported, options)
     model = filled_model(imported.config, imported.weights)
+    asked = _asked_features(options, opened, imported.config.input_width)
     own_features = None if options.verify is None else _own_features(options.verify, model)
     names = options.class_names or imported.class_names or default_class_names(imported.config.classes)
     stream = random_stream(imported.config, model.classifier.weight.dtype)
@@ -114,12 +119,13 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
     if options.mode != "exact":
         compared, of = (stream, "random features") if own_features is None else (own_features, str(options.verify))
         difference = distance(model, opened.imported.reference, compared, of)
-    features, provenance = None, _provenance(path, options, imported, proof)
+    features, provenance = asked, _provenance(path, options, imported, proof)
     score_kind: ScoreKind = "softmax" if opened.own is None else opened.own.score_kind
     notes = [*imported.notes, *_advice(options, opened, imported.config, names)]
-    copied = opened.own is not None and imported is opened.imported and names == opened.own.class_names
+    same = imported is opened.imported and asked is None
+    copied = opened.own is not None and same and names == opened.own.class_names
     if opened.own is not None:
-        features = opened.own.features
+        features = asked or opened.own.features
         if copied:
             provenance = dict(opened.own.provenance)  # nothing was changed: the same file again
             notes.append(f"{path} is a continual model already: there was nothing to convert, {target} is a copy of it")
@@ -152,6 +158,15 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
     except OSError as error:
         raise InputError(unwritable(target, error)) from error
     return conversion
+
+
+def _asked_features(options: ConversionOptions, opened: OpenedSource, width: int) -> FeatureSpec | None:
+    """The specification of the features that the user names; refused where the file says its own."""
+    if options.features is None:
+        return None
+    if opened.own is not None and opened.own.features is not None:
+        raise UsageError(f"the file says that it takes {opened.own.features.name}: leave --features out")
+    return fitting_spec(options.features, width)
 
 
 def _hints(options: ConversionOptions) -> Hints:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pipelines.errors import ConfigurationError
 from pipelines.features.audio import build_audio_extractor
+from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import ExtractorSpec, FeatureSpec, Option, spec_difference
-from pipelines.features.stream_factory import known_options
+from pipelines.features.stream_factory import StreamFactory, known_options
 
 # Options that decide which numbers a row holds: with others, nothing in it means what the model has learned.
 DECISIVE = ("network", "output")
@@ -65,3 +66,15 @@ def _chosen(part: ExtractorSpec, hop: float) -> dict[str, Option]:
 def _value(part: ExtractorSpec, key: str) -> Option:
     """An option that may not stand in the specification, where it changes nothing."""
     return part.options[key] if key in part.options else known_options(part.name)[key]
+
+
+def fitting_spec(request: FeatureRequest, width: int) -> FeatureSpec:
+    """The specification of requested features for a model that takes rows of `width` numbers and does not say which."""
+    spec = StreamFactory(request, "cpu").prototype().spec
+    if spec.width != width:
+        parts = " + ".join(f"{part.name} {part.width}" for part in spec.parts)
+        raise ConfigurationError(
+            f"--features {request.names} give rows of {spec.width} ({parts}), but the model takes rows of {width}: "
+            "name the features that it was trained on"
+        )
+    return spec

@@ -209,3 +209,40 @@ def test_stream_says_what_to_do_with_a_regular_model(work: Path, capsys: Output)
     (work / "x.wav").write_bytes(b"RIFF")
     assert run(["stream", "x.wav", "--model", "oadtr_b1.pth"]) == 5
     assert "run `cotrans convert oadtr_b1.pth` first" in capsys.readouterr().err
+
+
+def oadtr_for(width: int, path: Path) -> None:
+    """An OadTR of one block that takes rows of `width` numbers, in the official file format."""
+    source = torch.load("oadtr_b1.pth", weights_only=False)
+    key = next(name for name, value in source["model"].items() if value.dim() == 2 and value.shape[1] == 36)
+    torch.manual_seed(0)
+    source["model"][key] = 0.05 * torch.randn(source["model"][key].shape[0], width)
+    source["args"].dim_feature = width
+    torch.save(source, path)
+
+
+def test_a_converted_model_plays_a_video(work: Path, capsys: Output) -> None:
+    """Must show: convert, then stream a video, with the features named once and kept in the checkpoint."""
+    from tests.features.made_recordings import write_video
+
+    write_video(work / "video.mp4", seconds=1.5)
+    oadtr_for(4096, work / "two_stream.pth")
+    known = ["--no-class-token", "--features", "resnet50+resnet50-flow", "--random-weights", "--hop", "0.5"]
+    assert run(["convert", "two_stream.pth", *known]) == 0
+    features = load_checkpoint(work / "two_stream.cotrans.safetensors").features
+    assert features is not None and features.width == 4096 and all(part.weights == "random" for part in features.parts)
+    capsys.readouterr()
+    arguments = ["stream", "video.mp4", "--model", "two_stream.cotrans.safetensors", "--fast", "--plain", "-q"]
+    assert run([*arguments, "--format", "jsonl"]) == 0
+    first = capsys.readouterr().out.splitlines()
+    assert len(first) == 3 and all("label" in json.loads(line) for line in first)
+    # A file that was converted without them takes them on the command line of stream.
+    assert run(["convert", "two_stream.pth", "--no-class-token", "--out", "bare.safetensors"]) == 0
+    capsys.readouterr()
+    bare = ["stream", "video.mp4", "--model", "bare.safetensors", "--fast", "--format", "jsonl", "-q"]
+    names = ",".join(f"action {number}" for number in range(22))
+    assert run([*bare, "--labels", names, *known[1:]]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["label"].startswith("action")
+    assert run([*bare]) == 3 and "name them with --features" in capsys.readouterr().err
+    assert run([*arguments, "--features", "logmel"]) == 2 and "leave --features out" in capsys.readouterr().err
+    assert run([*bare, "--features", "logmel"]) == 4 and "the model takes rows of 4096" in capsys.readouterr().err

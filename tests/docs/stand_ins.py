@@ -39,6 +39,7 @@ def build(folder: Path) -> Path:
         (folder / dataset.name).symlink_to(dataset)
     shutil.copy(ROOT / "tests/golden/oadtr_decoder.pth", folder / "oadtr.pth")
     shutil.copy(ROOT / "tests/golden/oadtr_b1.pth", folder / "oadtr_b1.pth")
+    shutil.copy(ROOT / "tests/golden/oadtr_b2.pth", folder / "oadtr_b2.pth")
     shutil.copy(ROOT / "tests/golden/oadtr_b1.pth", folder / "FILE")
     shutil.copy(ROOT / "tests/golden/thumos_metrics.npz", folder / "scores.npz")
     for name in ("runs/gtzan-cotrans-b1",):

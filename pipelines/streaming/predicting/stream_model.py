@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -13,7 +13,9 @@ from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.checkpoints.source_file import file_kind
 from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.features.feature_match import fitting_spec
 from pipelines.features.joint import FeatureStream
+from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.probabilities import ScoreKind
@@ -66,7 +68,7 @@ class FeatureStreams:
                 if self._spec is None:
                     raise InputError(
                         f"the model {self._name} does not say which features it takes, so it cannot play media: "
-                        "extract them (`cotrans extract`) and stream the feature files"
+                        "name them with --features (or in `cotrans convert`), or stream feature files"
                     )
                 self._factory = StreamFactory.for_spec(self._spec, self._weights, self._device)
             return self._factory.prototype()
@@ -78,6 +80,8 @@ def open_model(
     device: str = "auto",
     weights: Mapping[str, str] | None = None,
     activation: ScoreKind | None = None,
+    features: FeatureRequest | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> StreamModel:
     """A model that is ready to stream: a built-in one by name, or a checkpoint by path.
 
@@ -88,6 +92,9 @@ def open_model(
     name: None: the user's default model. device: auto, cpu or cuda.
     weights: file by extractor ("": the only one that takes one), for networks whose weights are not known here.
     activation: softmax or sigmoid; None: what the checkpoint says, which is sigmoid after a binary loss for each class.
+
+    features: what a model was trained on that does not say it itself, so that it plays media. class_names: others than
+    the checkpoint's.
 
     Give it to `open_stream`; `model.model` is the `ContinualTransformer` itself. A file that is not there raises
     InputError, one that cannot be used CheckpointError: both are a CotransError.
@@ -100,6 +107,15 @@ def open_model(
             f"{path} is a model of another project, which does not run step by step: run `cotrans convert {path}` first"
         )
     checkpoint = load_checkpoint(path)
+    spec, names = checkpoint.features, checkpoint.class_names
+    if features is not None:
+        if spec is not None:
+            raise UsageError(f"{path} says that it takes {spec.name}: leave --features out")
+        spec = fitting_spec(features, checkpoint.config.input_width)
+    if class_names is not None:
+        if len(class_names) != len(names):
+            raise UsageError(f"--labels has {len(class_names)} names, but {path} has {len(names)} classes")
+        names = tuple(class_names)
     model = checkpoint.model.to(choose_device(device)).eval()
     for parameter in model.parameters():
         parameter.requires_grad_(False)
@@ -107,11 +123,11 @@ def open_model(
         name=str(name or path.stem),
         files=(path, *map(Path, (weights or {}).values())),
         model=model,
-        class_names=checkpoint.class_names,
-        features=checkpoint.features,
+        class_names=names,
+        features=spec,
         score_kind=activation or checkpoint.score_kind,
         # The rule was fitted on the scores as the model was trained to give them.
         smoothing=checkpoint.smoothing,
         rejection=checkpoint.rejection if activation in (None, checkpoint.score_kind) else None,
-        feature_streams=FeatureStreams(str(name or path.stem), checkpoint.features, weights or {}, device),
+        feature_streams=FeatureStreams(str(name or path.stem), spec, weights or {}, device),
     )
