@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 RATE = 16_000  # Hz
 SEED = 20_231_116
 QUIETEST, LOUDEST = 0.03, 0.8  # peaks
-OFTENER = 3  # how many times as often silence and white noise are made: models must not miss them
 FAINTEST = 3e-5, 1e-3  # peaks of what counts as silence: the noise of an open line
 
 Samples = NDArray[np.float64]
@@ -25,7 +24,7 @@ def foreign_sounds(seconds: float, each: int = 4) -> Iterator[tuple[str, NDArray
     """Sounds of `seconds` at `RATE`, `each` of every kind, more of silence and noise: the kind and the samples (n,)."""
     times = np.arange(max(1, round(seconds * RATE))) / RATE
     for number, (kind, make) in enumerate(KINDS.items()):
-        for copy in range(each * (OFTENER if kind in ALWAYS_FOREIGN else 1)):
+        for copy in range(each * OFTENER.get(kind, 1)):
             generator = np.random.default_rng([SEED, number, copy])
             sound = make(times, generator)
             peak = float(np.abs(sound).max())
@@ -111,4 +110,8 @@ KINDS: dict[str, Maker] = {
     "bell": _bell,
     "knocks": _knocks,
 }
+# Rain, surf, wind and machines are such noises: a model that was taught that they are none would miss the real ones.
+LIKE_WEATHER = ("coloured noise", "band of noise")
+# How many times as often these are made: models must not miss them, and loud white noise is nearly rain.
+OFTENER = {"silence": 6, "white noise": 16}
 ALWAYS_FOREIGN = ("silence", "white noise")  # kinds that no model should have a name for

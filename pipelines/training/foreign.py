@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.datasets.feature_cache import OnItem, cached_features
 from pipelines.datasets.feature_rows import open_rows
-from pipelines.datasets.foreign_sound import ALWAYS_FOREIGN, RATE, foreign_sounds
+from pipelines.datasets.foreign_sound import ALWAYS_FOREIGN, LIKE_WEATHER, RATE, foreign_sounds
 from pipelines.datasets.item import Item
 from pipelines.datasets.source import FeatureOptions
 from pipelines.features.extraction.sources import find_recordings
@@ -57,7 +57,8 @@ def made_foreign(options: FeatureOptions, spec: FeatureSpec, classes: int) -> Fo
         recordings.append(_without_class(kind, rows, classes))
         if kind in ALWAYS_FOREIGN:
             always.append(recordings[-1])
-    return ForeignSound(train=tuple(recordings), fit=tuple(recordings), always=tuple(always))
+    train = tuple(recording for recording in recordings if recording.name not in LIKE_WEATHER)
+    return ForeignSound(train=train, fit=train, always=tuple(always))
 
 
 def _without_class(name: str, rows: np.ndarray, classes: int) -> Recording:

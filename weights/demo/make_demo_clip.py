@@ -43,21 +43,22 @@ def clock_ticks(random: np.random.Generator, time: Samples) -> Samples:
 
 def rain(random: np.random.Generator, time: Samples) -> Samples:
     """A steady hiss with many single drops in it."""
-    hiss = coloured_noise(random, len(time), 0.4)
+    hiss = coloured_noise(random, len(time), 1.0)
     drops = np.zeros(len(time))
-    places = random.integers(0, len(time), int(250 * SECONDS))
+    places = random.integers(0, len(time), int(800 * SECONDS))
     drops[places] = random.exponential(1.0, len(places))
     drop = np.exp(-np.arange(60) / 12) * np.sin(np.arange(60) * 1.6)
     drops = np.convolve(drops, drop)[: len(time)]
-    return 0.35 * hiss + 0.15 * drops / np.abs(drops).max()
+    return 0.35 * hiss + 0.4 * drops / np.abs(drops).max()
 
 
 def helicopter(random: np.random.Generator, time: Samples) -> Samples:
-    """Blade slaps eleven times a second over low engine noise."""
-    slap = np.clip(np.sin(2 * np.pi * 11 * time), 0, None) ** 2
+    """Blade slaps sixteen times a second over low engine noise."""
+    slap = np.clip(np.sin(2 * np.pi * 16 * time), 0, None)
     low = coloured_noise(random, len(time), 2.0)
     mid = coloured_noise(random, len(time), 1.0)
-    return 0.9 * slap * low + 0.35 * slap * mid + 0.15 * low
+    sound = 0.9 * slap * low + 0.1 * slap * mid + 0.4 * low
+    return np.asarray(0.7 * sound / np.abs(sound).max())
 
 
 def demo_clip() -> Samples:
