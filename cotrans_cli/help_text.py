@@ -30,8 +30,8 @@ class _Command(CheckedCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """`[OPTIONS] SOURCE...`; what may be left out stands in brackets."""
         arguments = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "argument"]
-        names = [f"{one.metavar}{'...' if one.nargs != 1 else ''}" for one in arguments]
-        shown = [name if one.required else f"[{name}]" for one, name in zip(arguments, names, strict=True)]
+        names = [f"{argument.metavar}{'...' if argument.nargs != 1 else ''}" for argument in arguments]
+        shown = [name if argument.required else f"[{name}]" for argument, name in zip(arguments, names, strict=True)]
         return ["[OPTIONS]", *shown]
 
 

@@ -215,15 +215,15 @@ class LiveView:
         statistics = self._statistics
         if statistics is None or self._shown[number].newest is None:
             return Text("…", style="dim")
-        one = statistics.sources[number]
-        pace = one.seconds / max(statistics.wall_seconds, 1e-6)
-        p50, p95 = (1e3 * one.latency.percentile(percent) for percent in (50, 95))
-        parts = [f"× {pace:.2f} real time", f"latency {p50:.0f} / {p95:.0f} ms (p50/p95)", f"dropped {one.dropped}"]
+        counts = statistics.sources[number]
+        pace = counts.seconds / max(statistics.wall_seconds, 1e-6)
+        p50, p95 = (1e3 * counts.latency.percentile(percent) for percent in (50, 95))
+        parts = [f"× {pace:.2f} real time", f"latency {p50:.0f} / {p95:.0f} ms (p50/p95)", f"dropped {counts.dropped}"]
         text = " · ".join(parts)
         if len(text) > width:
-            text = f"× {pace:.2f} · {p50:.0f}/{p95:.0f} ms p50/p95 · dropped {one.dropped}"
-        if one.reconnects:
-            text += f" · reconnected {one.reconnects}"
+            text = f"× {pace:.2f} · {p50:.0f}/{p95:.0f} ms p50/p95 · dropped {counts.dropped}"
+        if counts.reconnects:
+            text += f" · reconnected {counts.reconnects}"
         return Text(text, style="dim", overflow="ellipsis", no_wrap=True)
 
     def _lines(self, width: int, room: int) -> Iterator[Text]:

@@ -139,9 +139,11 @@ def print_seeds(result: SeedsResult) -> None:
     print_line(f"{len(result.runs)} seeds")
     for name in NAMES:
         for last in (False, True):
-            found = result.mean_deviation(name, last)
-            if found is not None:
+            summary = result.mean_deviation(name, last)
+            if summary is not None:
                 values = ", ".join(f"{100 * value:.2f}" for value in result.values(name, last))
                 when = "last epoch" if last else "best epoch"
-                print_line(f"{NAMES[name]:16} {100 * found[0]:.2f} ± {100 * found[1]:.2f} %  at the {when} ({values})")
+                print_line(
+                    f"{NAMES[name]:16} {100 * summary[0]:.2f} ± {100 * summary[1]:.2f} %  at the {when} ({values})"
+                )
     print_line(f"folder           {result.folder}")

@@ -15,11 +15,11 @@ _NAMES = {"integer": "a whole number", "number": "a number", "float": "a number"
 def usage_message(message: str, commands: Iterable[str]) -> str:
     """One line. commands: the names that a mistyped command may have meant."""
     message = " ".join(message.split())
-    if found := _CHOICE.match(message):
-        choices = ", ".join(re.findall(r"'([^']*)'", found[3]))
-        return f"unknown {_option(found[1])} '{found[2]}': choose from {choices}"
-    if found := _NUMBER.match(message):
-        return f"{_option(found[1])} must be {_NAMES[found[2]]}"
+    if match := _CHOICE.match(message):
+        choices = ", ".join(re.findall(r"'([^']*)'", match[3]))
+        return f"unknown {_option(match[1])} '{match[2]}': choose from {choices}"
+    if match := _NUMBER.match(message):
+        return f"{_option(match[1])} must be {_NAMES[match[2]]}"
     if "No such command" in message and "Did you mean" not in message:
         near = nearest(message.split("'")[1], commands)
         return f"{message} Did you mean '{near}'?" if near else message

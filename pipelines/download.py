@@ -176,5 +176,5 @@ def _mismatch(path: Path, request: Download) -> str | None:
         return f"{size} bytes instead of {request.size}"
     if request.sha256 is None:
         return None
-    found = file_sha256(path)[: len(request.sha256)]
-    return None if found == request.sha256 else f"its checksum is {found}, not {request.sha256}"
+    checksum = file_sha256(path)[: len(request.sha256)]
+    return None if checksum == request.sha256 else f"its checksum is {checksum}, not {request.sha256}"

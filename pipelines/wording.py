@@ -28,12 +28,12 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that a mistyped one is likely to mean. cutoff: how alike they must be, 0 to 1."""
     names = list(known)
     for text in (name, name.lower(), name.lower().replace("_", "-")):
-        if found := difflib.get_close_matches(text, names, n=1, cutoff=cutoff):
-            return found[0]
+        if matches := difflib.get_close_matches(text, names, n=1, cutoff=cutoff):
+            return matches[0]
     return None
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", cutoff: float = 0.6) -> str:
     """The end of a message about an unknown name: the nearest one, or `otherwise` where none is near."""
-    found = nearest(name, known, cutoff)
-    return otherwise if found is None else f"; did you mean '{found}'?"
+    meant = nearest(name, known, cutoff)
+    return otherwise if meant is None else f"; did you mean '{meant}'?"

@@ -31,12 +31,12 @@ def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     from pipelines.checkpoints.builtin import builtin_models
     from pipelines.settings import DEFAULT_MODEL, load_settings
 
-    found = builtin_models()
+    shipped = builtin_models()
     default = load_settings().default_model or DEFAULT_MODEL
     if json:
-        print_json([{**_values(model), "default": model.name == default} for model in found])
+        print_json([{**_values(model), "default": model.name == default} for model in shipped])
         return
-    if not found:
+    if not shipped:
         note("no model is built into this copy of cotrans")
         return
     from rich import box
@@ -45,7 +45,7 @@ def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     table = Table(box=box.SIMPLE_HEAD)
     for name, justify in _COLUMNS.items():
         table.add_column(name, justify=justify, no_wrap=name != "classes")  # type: ignore[arg-type]
-    for model in found:
+    for model in shipped:
         hop = model.features.hop if model.features else None
         table.add_row(
             f"{model.name}\n(default)" if model.name == default else model.name,

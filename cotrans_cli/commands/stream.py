@@ -298,12 +298,12 @@ def stream(
         overlay=overlay,
         summary=summary,
     )
-    found = find_sources(sources)
-    if all(source.problem for source in found):  # no model is needed to say so
-        for source in found:
+    opened = find_sources(sources)
+    if all(source.problem for source in opened):  # no model is needed to say so
+        for source in opened:
             note(f"cotrans: error: {source.problem}")
         return BAD_INPUTS
-    choice = choose_models(model, found)
+    choice = choose_models(model, opened)
     request = feature_request(features, hop, option, weights, random_weights)
     models = [
         open_model(
@@ -318,9 +318,9 @@ def stream(
     ]
     if choice.reason is not None and not quiet:
         note(f"{choice.names[0]} was taken because of {choice.reason}; --model names another (`cotrans models`)")
-    with observing(watching, watched(found, models), models) as observer:
+    with observing(watching, watched(opened, models), models) as observer:
         shown = observer.pictured if watching and picture else None
-        run = StreamRun(found, models, options, observer, sys.stdout, shown)
+        run = StreamRun(opened, models, options, observer, sys.stdout, shown)
         with stopping(run) as signals:
             result = run.run()
     errors = run.stream.errors

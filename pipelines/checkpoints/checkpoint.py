@@ -196,14 +196,14 @@ def empty_model(config: BaseConfig, dtype: torch.dtype = torch.float32) -> Conti
         return make_model(config).to(dtype)
 
 
-def check_shapes(wanted: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: str) -> None:
+def check_shapes(wanted: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int, ...]], where: str) -> None:
     """Refuse weights with missing, extra or mis-shaped tensors; the message lists them."""
-    problems = [f"{name} is missing" for name in wanted if name not in found]
-    problems += [f"{name} is not part of the model" for name in found if name not in wanted]
+    problems = [f"{name} is missing" for name in wanted if name not in shapes]
+    problems += [f"{name} is not part of the model" for name in shapes if name not in wanted]
     problems += [
-        f"{name} is {shape_text(found[name])} instead of {shape_text(shape)}"
+        f"{name} is {shape_text(shapes[name])} instead of {shape_text(shape)}"
         for name, shape in wanted.items()
-        if name in found and found[name] != shape
+        if name in shapes and shapes[name] != shape
     ]
     if problems:
         raise CheckpointError(f"{where} does not fit its model: {listed(problems, separator='; ')}")

@@ -37,25 +37,25 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     weights = source.weights
     if hints.prefix and not hints.prefix.endswith("."):
         hints = replace(hints, prefix=f"{hints.prefix}.")
-    found = find_encoder(weights, hints.prefix)
-    if found is None:
+    encoder = find_encoder(weights, hints.prefix)
+    if encoder is None:
         raise CheckpointError(f"{source.path} has no encoder")
     used = ["window", "heads", "activation", "prefix", "input_layer", "classifier", "positions_key"]
-    if found.layout.library.startswith("torch"):
+    if encoder.layout.library.startswith("torch"):
         used.append("norm")
-    elif found.layout.library == "CoOadTR" and "num_embeddings" not in source.arguments:
+    elif encoder.layout.library == "CoOadTR" and "num_embeddings" not in source.arguments:
         used += ["positions", "encoding"]
-    hints.refuse_others(used, f"a {found.layout.library}")
-    width, feed_forward = _sizes(weights, found, source)
+    hints.refuse_others(used, f"a {encoder.layout.library}")
+    width, feed_forward = _sizes(weights, encoder, source)
     around = find_surroundings(
-        _inside(weights, hints), found.keys.values(), width, hints, ordered=source.kind == "torch"
+        _inside(weights, hints), encoder.keys.values(), width, hints, ordered=source.kind == "torch"
     )
-    if "norm.weight" in found.keys and around.norm is not None:
+    if "norm.weight" in encoder.keys and around.norm is not None:
         raise CheckpointError(f"{source.path}: the encoder ends in a norm and {around.norm} is another: not known")
     _ask(source.arguments, hints, width)
     window = _window(source.arguments, hints)
-    table, encoding = _positions(weights, around, found, window, width, source.arguments, hints)
-    notes = _notes(found, around, hints)
+    table, encoding = _positions(weights, around, encoder, window, width, source.arguments, hints)
+    notes = _notes(encoder, around, hints)
     head = None if around.classifier is None else weights[f"{around.classifier}.weight"]
     entry = None if around.input_layer is None else weights[f"{around.input_layer}.weight"]
     config = ModelConfig(
@@ -65,23 +65,23 @@ def read(source: SourceFile, hints: Hints) -> Imported:
             "number of heads", "--heads", hints.heads, source.arguments.get("num_heads"), f"it divides {width}"
         ),
         feed_forward=feed_forward,
-        blocks=found.layers,
+        blocks=encoder.layers,
         window=window,
         classes=width if head is None else head.shape[0],
-        activation=hints.activation or found.layout.activation,
-        norm=hints.norm or found.layout.norm,
-        in_projection_bias=_any(found, "self_attn.in_proj_bias"),
-        out_projection_bias=_any(found, "self_attn.out_proj.bias"),
-        final_norm=around.norm is not None or "norm.weight" in found.keys,
+        activation=hints.activation or encoder.layout.activation,
+        norm=hints.norm or encoder.layout.norm,
+        in_projection_bias=_any(encoder, "self_attn.in_proj_bias"),
+        out_projection_bias=_any(encoder, "self_attn.out_proj.bias"),
+        final_norm=around.norm is not None or "norm.weight" in encoder.keys,
         positional="none" if table is None else "static" if around.static else "recycling",
         encoding=encoding,
         positions=None if table is None else table.shape[0],
     )
-    renamed = _rename(source, found, around, config, hints)
+    renamed = _rename(source, encoder, around, config, hints)
     if table is not None and encoding == "learned":
         renamed.weights["encoder.positions.table"] = table
     return Imported(
-        kind=f"{found.layout.library}, {found.layers} layer{'s' * (found.layers > 1)}, {config.norm}-norm",
+        kind=f"{encoder.layout.library}, {encoder.layers} layer{'s' * (encoder.layers > 1)}, {config.norm}-norm",
         config=config,
         weights=renamed.weights,
         mapped=renamed.mapped,
@@ -89,7 +89,7 @@ def read(source: SourceFile, hints: Hints) -> Imported:
         notes=tuple(notes),
         class_names=None,
         reference=EncoderReference(
-            torch_encoder({name: weights[key] for name, key in found.keys.items()}, config),
+            torch_encoder({name: weights[key] for name, key in encoder.keys.items()}, config),
             _layer(weights, around.input_layer),
             table,
             _layer(weights, around.norm),
@@ -115,14 +115,14 @@ def _ask(arguments: Mapping[str, Any], hints: Hints, width: int) -> None:
     ask_together(missing)
 
 
-def _sizes(weights: Mapping[str, Tensor], found: FoundEncoder, source: SourceFile) -> tuple[int, int]:
+def _sizes(weights: Mapping[str, Tensor], encoder: FoundEncoder, source: SourceFile) -> tuple[int, int]:
     """Width and feed-forward width, from two tensors of the first layer."""
     for name in _SIZES:
-        if name not in found.keys:
-            raise CheckpointError(f"{source.path} has a {found.layout.library} that lacks {name}")
-        if weights[found.keys[name]].dim() != 2:
-            raise CheckpointError(f"{source.path}: {found.keys[name]} is not a matrix")
-    attention, linear = (weights[found.keys[name]] for name in _SIZES)
+        if name not in encoder.keys:
+            raise CheckpointError(f"{source.path} has a {encoder.layout.library} that lacks {name}")
+        if weights[encoder.keys[name]].dim() != 2:
+            raise CheckpointError(f"{source.path}: {encoder.keys[name]} is not a matrix")
+    attention, linear = (weights[encoder.keys[name]] for name in _SIZES)
     return attention.shape[1], linear.shape[0]
 
 
@@ -141,7 +141,7 @@ def _window(arguments: Mapping[str, Any], hints: Hints) -> int:
 def _positions(
     weights: Mapping[str, Tensor],
     around: Surroundings,
-    found: FoundEncoder,
+    encoder: FoundEncoder,
     window: int,
     width: int,
     arguments: Mapping[str, Any],
@@ -164,7 +164,7 @@ def _positions(
         fixed = around.positions.endswith("pattern")
         same = fixed and torch.allclose(table, cyclic_table(table.shape[0], width).to(table), atol=1e-5)
         return table, "cyclic" if same else "learned"
-    if found.layout.library != "CoOadTR":
+    if encoder.layout.library != "CoOadTR":
         return None, "learned"
     # The library's first form does not save its fixed encoding.
     if hints.encoding != "cyclic" and "num_embeddings" not in arguments:
@@ -175,11 +175,11 @@ def _positions(
     return cyclic_table(stated, width), "cyclic"
 
 
-def _notes(found: FoundEncoder, around: Surroundings, hints: Hints) -> list[str]:
+def _notes(encoder: FoundEncoder, around: Surroundings, hints: Hints) -> list[str]:
     notes = []
     if hints.activation is None:
-        notes.append(f"activation {found.layout.activation}: the library's default (--activation if it is another)")
-    if hints.norm is None and found.layout.library.startswith("torch"):
+        notes.append(f"activation {encoder.layout.activation}: the library's default (--activation if it is another)")
+    if hints.norm is None and encoder.layout.library.startswith("torch"):
         notes.append("post-norm: PyTorch's default (--norm pre if it was made with norm_first=True)")
     if around.static:
         notes.append(f"{around.positions}: places in the window, added to the projected tokens in front of block 1")
@@ -190,9 +190,11 @@ def _notes(found: FoundEncoder, around: Surroundings, hints: Hints) -> list[str]
     return notes
 
 
-def _rename(source: SourceFile, found: FoundEncoder, around: Surroundings, config: ModelConfig, hints: Hints) -> Mapped:
+def _rename(
+    source: SourceFile, encoder: FoundEncoder, around: Surroundings, config: ModelConfig, hints: Hints
+) -> Mapped:
     weights = source.weights
-    table = {found.keys.get(name, name): ours for name, ours in _layer_table(found, config).items()}
+    table = {encoder.keys.get(name, name): ours for name, ours in _layer_table(encoder, config).items()}
     modules = (
         (around.input_layer, "input_projection"),
         (around.norm, "final_norm"),
@@ -211,7 +213,7 @@ def _rename(source: SourceFile, found: FoundEncoder, around: Surroundings, confi
     left = [key for key in weights if key not in table and key not in dropped and key not in positions]
     if left and all(name in weights for name in table):
         raise CheckpointError(
-            f"{source.path} has keys that nothing explains: {listed(left)} (--prefix {found.prefix or 'NAME.'} takes "
+            f"{source.path} has keys that nothing explains: {listed(left)} (--prefix {encoder.prefix or 'NAME.'} takes "
             "the encoder alone)"
         )
     renamed = rename(
@@ -224,9 +226,9 @@ def _rename(source: SourceFile, found: FoundEncoder, around: Surroundings, confi
     return renamed
 
 
-def _layer_table(found: FoundEncoder, config: ModelConfig) -> dict[str, str]:
+def _layer_table(encoder: FoundEncoder, config: ModelConfig) -> dict[str, str]:
     """Torch's names to ours, for the keys that such an encoder must have."""
-    biased = _any(found, "linear1.bias", "linear2.bias", "norm1.bias", "norm2.bias")
+    biased = _any(encoder, "linear1.bias", "linear2.bias", "norm1.bias", "norm2.bias")
     optional = {
         "self_attn.in_proj_bias": config.in_projection_bias,
         "self_attn.out_proj.bias": config.out_projection_bias,
@@ -234,20 +236,20 @@ def _layer_table(found: FoundEncoder, config: ModelConfig) -> dict[str, str]:
     }
     table = {
         f"layers.{layer}.{theirs}": f"encoder.blocks.{layer}.{ours}"
-        for layer in range(found.layers)
+        for layer in range(encoder.layers)
         for theirs, ours in LAYER_KEYS.items()
         if optional.get(theirs, True)
     }
-    if "norm.weight" in found.keys:
+    if "norm.weight" in encoder.keys:
         table["norm.weight"] = "final_norm.weight"
-    if "norm.bias" in found.keys:
+    if "norm.bias" in encoder.keys:
         table["norm.bias"] = "final_norm.bias"
     return table
 
 
-def _any(found: FoundEncoder, *names: str) -> bool:
+def _any(encoder: FoundEncoder, *names: str) -> bool:
     """Whether any layer has one of these: libraries leave biases out in all layers or in none."""
-    return any(f"layers.{layer}.{name}" in found.keys for layer in range(found.layers) for name in names)
+    return any(f"layers.{layer}.{name}" in encoder.keys for layer in range(encoder.layers) for name in names)
 
 
 def _filled(name: str, shape: tuple[int, ...], like: Tensor) -> Tensor:

@@ -185,7 +185,7 @@ def find_encoder(keys: Collection[str], prefix: str | None) -> FoundEncoder | No
 
 
 def _collect(layout: Layout, prefix: str, keys: Collection[str]) -> FoundEncoder:
-    found: dict[str, str] = {}
+    theirs_by_ours: dict[str, str] = {}
     layers = 0
     for key in keys:
         if not key.startswith(prefix):
@@ -193,9 +193,9 @@ def _collect(layout: Layout, prefix: str, keys: Collection[str]) -> FoundEncoder
         for pattern, name in layout.rules:
             match = re.fullmatch(pattern, key.removeprefix(prefix))
             if match is not None:
-                found[name.format(**match.groupdict())] = key
+                theirs_by_ours[name.format(**match.groupdict())] = key
                 break
-    for name in found:
+    for name in theirs_by_ours:
         if name.startswith("layers."):
             layers = max(layers, int(name.split(".")[1]) + 1)
-    return FoundEncoder(layout, prefix, found, layers)
+    return FoundEncoder(layout, prefix, theirs_by_ours, layers)

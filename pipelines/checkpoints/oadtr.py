@@ -158,8 +158,8 @@ def _check_known(weights: Mapping[str, Tensor], source: SourceFile) -> None:
     sized = {"linear_encoding.weight": 2, HEAD: 2, DECODER_QUERIES: 3, DECODER_HIDDEN: 1}  # dimensions, at least
     for key in (*needed, *sized):
         if key in weights and (weights[key].dim() < sized.get(key, 1) or not weights[key].numel()):
-            found = shape_text(weights[key].shape)
-            raise CheckpointError(f"{source.path} looks like an OadTR, but its {key} is {found}")
+            shape = shape_text(weights[key].shape)
+            raise CheckpointError(f"{source.path} looks like an OadTR, but its {key} is {shape}")
     patch = source.arguments.get("patch_dim", 1)
     if patch != 1:
         raise CheckpointError(f"{source.path} has patches of {patch} frames (patch_dim); only 1 can be streamed")
@@ -252,8 +252,8 @@ def _class_names(arguments: Mapping[str, Any], classes: int) -> tuple[str, ...] 
     names = arguments.get("class_index")
     if not isinstance(names, (list, tuple)):
         return None
-    found = tuple(map(str, names))
-    return found if len(found) == classes == len(set(found)) else None
+    class_names = tuple(map(str, names))
+    return class_names if len(class_names) == classes == len(set(class_names)) else None
 
 
 def _kind(config: ModelConfig) -> str:

@@ -63,8 +63,8 @@ def recognised_as(source: SourceFile) -> str | None:
     for name, importer in IMPORTERS.items():
         if importer.recognise(source.weights):
             return name
-    found = find_encoder(joined_projections(source.weights), None)
-    return None if found is None else found.layout.library
+    encoder = find_encoder(joined_projections(source.weights), None)
+    return None if encoder is None else encoder.layout.library
 
 
 def import_source(source: SourceFile, hints: Hints | None = None) -> Imported:

@@ -124,9 +124,9 @@ def _weights(value: dict[Any, Any], path: Path) -> tuple[dict[str, Tensor], tupl
         # Parts saved side by side, {"encoder": …, "head": …}: as if they were modules of one model.
         joined = {f"{name}.{key}": item for name, part in inside.items() for key, item in part.items()}
         return _checked(joined, path), tuple(str(key) for key in value if key not in inside)
-    found = listed([str(key) for key in value]) or "nothing"
+    content = listed([str(key) for key in value]) or "nothing"
     raise CheckpointError(
-        f"{path} has no weights where we look ({', '.join(_CONTAINERS)}); it holds: {found}; save it with "
+        f"{path} has no weights where we look ({', '.join(_CONTAINERS)}); it holds: {content}; save it with "
         "torch.save(model.state_dict(), …)"
     )
 

@@ -102,7 +102,8 @@ class Dataset:
             replace(
                 item,
                 label=None if item.label is None else new[item.label],
-                segments=item.segments and tuple(replace(one, label=new[one.label]) for one in item.segments),
+                segments=item.segments
+                and tuple(replace(segment, label=new[segment.label]) for segment in item.segments),
             )
             for item in self.items
         )

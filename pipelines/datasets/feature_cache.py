@@ -61,7 +61,7 @@ def cached_features(
             _outcome(items[index], target, streams)
         wait()
     known = {} if wait is not None else _in_parallel(items, target, streams, features.workers, on_item)
-    found: list[Item] = []
+    extracted: list[Item] = []
     problems: dict[str, str] = {}
     for count, item in enumerate(items):
         if on_item is not None:
@@ -71,14 +71,14 @@ def cached_features(
             problems[item.name] = f"{item.name}: there is no media to extract features from, left out"
             continue
         if outcome.status in ("done", "skipped", "damaged"):
-            found.append(replace(item, features=(folder / f"{outcome.name}.npy",)))
+            extracted.append(replace(item, features=(folder / f"{outcome.name}.npy",)))
         if outcome.message:
             problems[item.name] = outcome.message
     if on_item is not None:
         on_item(len(items), len(items), "")
-    if items and not found:
+    if items and not extracted:
         raise InputError(f"no features could be extracted: {next(iter(problems.values()))}")
-    return CachedFeatures(tuple(found), spec, problems)
+    return CachedFeatures(tuple(extracted), spec, problems)
 
 
 def _outcome(item: Item, target: Target, streams: StreamFactory) -> Outcome | None:

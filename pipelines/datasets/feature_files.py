@@ -59,17 +59,17 @@ def attach_features(
     """The dataset with the feature files in `folder`; items without are left out and reported."""
     if folder is None:
         return dataset
-    found = find_features(folder, [item.name for item in dataset.items], parts=parts, feature_set=feature_set)
-    if not found.files:
+    features = find_features(folder, [item.name for item in dataset.items], parts=parts, feature_set=feature_set)
+    if not features.files:
         example = next((item.name for item in dataset.items), "NAME")
         raise InputError(
             f"dataset {dataset.name}: no features in {folder}: expected {example}.npy, {example}_rgb.npy, "
             f"rgb_…/{example}.npy or a pickle of videos"
         )
-    missing = [item.name for item in dataset.items if item.name not in found.files]
+    missing = [item.name for item in dataset.items if item.name not in features.files]
     problems = [f"{len(missing)} items have no features in {folder}: {listed(missing)}"] if missing else []
-    items = (replace(item, features=found.files[item.name]) for item in dataset.items if item.name in found.files)
-    return replace(dataset.with_items(items, *problems, hop=hop or found.hop), spec=found.spec)
+    items = (replace(item, features=features.files[item.name]) for item in dataset.items if item.name in features.files)
+    return replace(dataset.with_items(items, *problems, hop=hop or features.hop), spec=features.spec)
 
 
 def find_features(
@@ -86,9 +86,9 @@ def find_features(
         )
     wanted = list(dict.fromkeys(names))
     for look in (_part_folders, _plain_files, _part_files, _pickles):
-        found = look(folder, wanted, parts, feature_set)
-        if found.files:
-            return found
+        features = look(folder, wanted, parts, feature_set)
+        if features.files:
+            return features
     return FeatureSet("none", {})
 
 

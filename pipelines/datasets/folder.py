@@ -144,8 +144,8 @@ def _open_clips(root: Path, classes: Sequence[str] | None, rule: SplitRule) -> D
     items: list[Item] = []
     problems: list[str] = []
     for folder, split in label_folders:
-        found, damaged = _clips(base, folder, split, class_names.index(folder.name))
-        items += found
+        clips, damaged = _clips(base, folder, split, class_names.index(folder.name))
+        items += clips
         problems += damaged
     for index, label in enumerate(class_names):
         if not any(item.label == index for item in items):

@@ -37,17 +37,17 @@ def open_events(
     problems: list[str] = []
     if table.ignored_columns:
         problems.append(f"{path}: columns that are not used: {', '.join(table.ignored_columns)}")
-    for found, events in _by_path(table, places, root).items():
+    for place, events in _by_path(table, places, root).items():
         if not multi_label:
             check_overlaps(table, events)
         try:
-            duration = media_duration(found) if is_media(found) else None
+            duration = media_duration(place) if is_media(place) else None
         except InputError as error:
             problems.append(f"damaged, left out: {error}")
             continue
         if duration is not None:
             check_range(table, events, duration, END_TOLERANCE)
-        items.append(_item(table, root, found, events, class_names, duration))
+        items.append(_item(table, root, place, events, class_names, duration))
     if not items:
         raise InputError(f"{path}: none of its files can be used; {problems[0]}")
     names = [item.name for item in items]
@@ -57,7 +57,7 @@ def open_events(
             f"{path}: files that differ only in their suffix: {listed(twice)}; rename or remove one of each"
         )
     used = {item.media for item in items} | {feature for item in items for feature in item.features}
-    unnamed = sorted({found.name for found in places.values()} - {found.name for found in used if found})
+    unnamed = sorted({place.name for place in places.values()} - {place.name for place in used if place})
     if unnamed:
         problems.append(f"files that the table does not name, left out: {listed(unnamed)}")
     items = rule.apply(items)
@@ -138,7 +138,7 @@ def _locate(table: AnnotationTable, places: dict[str, Path], root: Path, file: s
 def _item(
     table: AnnotationTable,
     root: Path,
-    found: Path,
+    place: Path,
     events: Sequence[Event],
     class_names: tuple[str, ...],
     duration: float | None,
@@ -148,7 +148,7 @@ def _item(
     if len(splits) > 1 or len(groups) > 1:
         what = "splits" if len(splits) > 1 else "groups"
         raise InputError(f"{table.path}: {events[0].file} is in several {what}; a file must be in one")
-    name = found.relative_to(root).with_suffix("").as_posix()
+    name = place.relative_to(root).with_suffix("").as_posix()
     segments = tuple(
         Segment(event.start, event.end, class_names.index(event.label), f"{table.path.name}, line {event.line}")
         for event in events
@@ -157,8 +157,8 @@ def _item(
     return Item(
         name,
         splits.pop() or UNDECIDED,
-        media=found if is_media(found) else None,
-        features=() if is_media(found) else (found,),
+        media=place if is_media(place) else None,
+        features=() if is_media(place) else (place,),
         segments=segments,
         duration=duration,
         group=groups.pop() if groups else None,

@@ -81,14 +81,14 @@ def group_of(name: str, pattern: str | None) -> str | None:
     if pattern is None:
         return None
     try:
-        found = re.search(pattern, name)
+        match = re.search(pattern, name)
     except re.error as error:
         raise UsageError(f"--group '{pattern}' is not a regular expression: {error}") from error
-    if found is None:
+    if match is None:
         raise UsageError(
             f"--group '{pattern}' does not match '{name}': give a pattern that finds the group in every name"
         )
-    return found.group(1) if found.re.groups else found.group(0)
+    return match.group(1) if match.re.groups else match.group(0)
 
 
 def check_fractions(validation: float, test: float = 0.0) -> None:

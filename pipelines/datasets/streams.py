@@ -27,8 +27,8 @@ def attach_streams(
     folder = feature_dir
     if folder is None:
         names = [item.name for item in dataset.items]
-        found = find_features(dataset.root, names, parts=parts, feature_set=feature_set)
-        folder = dataset.root if found.files else None
+        features = find_features(dataset.root, names, parts=parts, feature_set=feature_set)
+        folder = dataset.root if features.files else None
     if folder is not None:
         return attach_features(dataset, folder, feature_set=feature_set, parts=parts, hop=hop)
     paths = [

@@ -89,7 +89,8 @@ class Row:
     def mean_pooling(self) -> tuple[float, float] | None:
         """Accuracy of clips by the mean over the stream: mean and deviation over the seeds."""
         clips = [result.evaluation.clips for result in self.results]
-        return mean_and_deviation([one["mean"].accuracy for one in clips if one is not None]) if all(clips) else None
+        pooled = [poolings["mean"].accuracy for poolings in clips if poolings is not None]
+        return mean_and_deviation(pooled) if all(clips) else None
 
     @property
     def interval(self) -> Interval | None:
@@ -287,8 +288,8 @@ def _baseline(
         return None, [f"no {BASELINE}: it is fitted to the training clips, whose features --baseline extracts too"]
     path = contenders[0].files[0]
     parts = tuple(dict.fromkeys(("train", data.part)))
-    found = data.for_model(load_contender(path), path, parts, on_item)
-    baseline = majority_vote_baseline(found.dataset, data.part, options.bootstrap, options.seed)
+    scored = data.for_model(load_contender(path), path, parts, on_item)
+    baseline = majority_vote_baseline(scored.dataset, data.part, options.bootstrap, options.seed)
     return baseline, [f"{BASELINE}: softmax regression on {baseline.fitted_rows:,} single rows of the training clips"]
 
 
@@ -303,9 +304,9 @@ def _references(
     checkpoint = load_contender(path)
     parts = tuple(dict.fromkeys(("train", data.part)))
     try:
-        found = data.for_model(checkpoint, path, parts, on_item)
+        scored = data.for_model(checkpoint, path, parts, on_item)
         references = row_references(
-            _with_classes(found.dataset, checkpoint),
+            _with_classes(scored.dataset, checkpoint),
             data.part,
             options.protocol,
             result.options,

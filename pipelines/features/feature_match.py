@@ -17,27 +17,27 @@ BRING_WEIGHTS = (
 )  # extractors that can be built anywhere, to see what their defaults come to
 
 
-def check_features(found: FeatureSpec | None, wanted: FeatureSpec | None, model: str, remedy: str) -> str | None:
+def check_features(given: FeatureSpec | None, wanted: FeatureSpec | None, model: str, remedy: str) -> str | None:
     """A remark about features that were made in another way; those of another extractor or network are an error.
 
     model: the beginning of the sentence, such as "m.safetensors"; remedy: what to do about an error. What nobody knows
     is the user's word.
     """
-    if found is None or wanted is None:
+    if given is None or wanted is None:
         return None
-    difference = spec_difference(found, wanted)
+    difference = spec_difference(given, wanted)
     if difference is None:
         return None
-    if _is_other(found, wanted):
+    if _is_other(given, wanted):
         raise ConfigurationError(f"{model} was trained on other features: these {difference}; {remedy}")
     return f"{model} was trained on features that were made differently: these {difference}"
 
 
-def flags_for(found: FeatureSpec, wanted: FeatureSpec) -> str:
+def flags_for(given_spec: FeatureSpec, wanted: FeatureSpec) -> str:
     """What a command line that gives `found` lacks or has otherwise: "--hop 0.25 --feature-option network=mtt"."""
-    flags = [f"--features {wanted.name}"] if found.name != wanted.name else []
-    flags += [f"--hop {wanted.hop:g}"] if found.hop != wanted.hop else []
-    given = {part.name: _chosen(part, found.hop) for part in found.parts}
+    flags = [f"--features {wanted.name}"] if given_spec.name != wanted.name else []
+    flags += [f"--hop {wanted.hop:g}"] if given_spec.hop != wanted.hop else []
+    given = {part.name: _chosen(part, given_spec.hop) for part in given_spec.parts}
     for part in wanted.parts:
         prefix = f"{part.name}." if len(wanted.parts) > 1 else ""
         chosen, other = _chosen(part, wanted.hop), given.get(part.name, {})
@@ -48,12 +48,12 @@ def flags_for(found: FeatureSpec, wanted: FeatureSpec) -> str:
     return " ".join(flags)
 
 
-def _is_other(found: FeatureSpec, wanted: FeatureSpec) -> bool:
+def _is_other(given: FeatureSpec, wanted: FeatureSpec) -> bool:
     """Of another extractor, network, layer, rate or width."""
-    if (found.name, found.hop, found.width) != (wanted.name, wanted.hop, wanted.width):
+    if (given.name, given.hop, given.width) != (wanted.name, wanted.hop, wanted.width):
         return True
-    pairs = zip(found.parts, wanted.parts, strict=True)
-    return any(one.options.get(key) != other.options.get(key) for one, other in pairs for key in DECISIVE)
+    pairs = zip(given.parts, wanted.parts, strict=True)
+    return any(part.options.get(key) != other.options.get(key) for part, other in pairs for key in DECISIVE)
 
 
 def _chosen(part: ExtractorSpec, hop: float) -> dict[str, Option]:

@@ -95,7 +95,7 @@ def spec_difference(old: FeatureSpec, new: FeatureSpec) -> str | None:
             return f"have {what} {before}, not {now}"
     for part, wanted in zip(old.parts, new.parts, strict=True):
         if part.options != wanted.options:
-            ours, theirs = (_said(one, other) for one, other in ((part, wanted), (wanted, part)))
+            ours, theirs = (_said(mine, other) for mine, other in ((part, wanted), (wanted, part)))
             return f"come from other options of {wanted.name} ({ours}, not {theirs})"
         if part.weights != wanted.weights:
             return f"come from other weights of {wanted.name}"

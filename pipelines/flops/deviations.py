@@ -29,10 +29,10 @@ def reasons(row: Published, paper_rule: int) -> tuple[str, ...]:
     """One line for each reason, where the printed number is more than 0.5 % away from the rule."""
     if abs(row.macs - paper_rule) <= TOLERANCE * paper_rule:
         return ()
-    found = [f"{part.reason}: {part.macs / 1e6:+.3f} M" for part in deviations(row)]
+    lines = [f"{part.reason}: {part.macs / 1e6:+.3f} M" for part in deviations(row)]
     if row.macs_exact is not None and abs(row.macs - row.macs_exact) > TOLERANCE * row.macs_exact:
-        found.append(f"the paper rounds {row.macs_exact:,} to {row.millions} M")
-    return tuple(found)
+        lines.append(f"the paper rounds {row.macs_exact:,} to {row.millions} M")
+    return tuple(lines)
 
 
 def _continual(config: ModelConfig) -> tuple[Deviation, ...]:

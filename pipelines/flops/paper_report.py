@@ -61,9 +61,9 @@ def markdown(report: PaperReport) -> str:
     for row in report.paper_rows:
         if row.reasons:
             grouped.setdefault(row.reasons, []).append(f"{row.published.name}, {row.published.label}")
-    for found, names in grouped.items():
+    for causes, names in grouped.items():
         lines.append(f"- {'; '.join(names)}:")
-        lines += [f"  - {reason}" for reason in found]
+        lines += [f"  - {reason}" for reason in causes]
     return "\n".join(lines)
 
 

@@ -96,8 +96,8 @@ def attend_band(
     if class_key is not None and class_value is not None:
         lead = 1
         keys, values = (
-            torch.cat([_time_first(one, 0).transpose(0, 1).expand(groups, -1, 1, width), rows], dim=2)
-            for one, rows in ((class_key, keys), (class_value, values))
+            torch.cat([_time_first(token, 0).transpose(0, 1).expand(groups, -1, 1, width), rows], dim=2)
+            for token, rows in ((class_key, keys), (class_value, values))
         )
     offset = torch.arange(reach, device=key.device) - torch.arange(size, device=key.device).unsqueeze(1)
     outside = ((offset < 0) | (offset > carried)).expand(1, 1, size, reach)

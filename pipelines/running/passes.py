@@ -49,15 +49,15 @@ def stream_pass(model: ContinualModel, tokens: Tensor, seconds: list[float]) -> 
     for token in tokens.unsqueeze(1).unbind(0):
         begin = time.perf_counter()
         if model.decoder is None:
-            one, state = model.step_(token, state)
+            scores, state = model.step_(token, state)
         else:
             prediction, state = model.step_predict_(token, state)
-            one = prediction.logits
+            scores = prediction.logits
             ahead.append(prediction.anticipation)
-        if one.is_cuda:
+        if scores.is_cuda:
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - begin)
-        logits.append(one)
+        logits.append(scores)
     return _outputs(torch.cat(logits), torch.cat(ahead) if ahead else None)
 
 
@@ -73,8 +73,8 @@ def chunk_pass(model: ContinualModel, recordings: Sequence[Tensor]) -> list[Outp
     ahead: list[Tensor] = []
     if model.decoder is None:
         for part in torch.split(tokens, max(64, _CHUNK_TOKENS // batch), dim=1):
-            one, state = model.steps(part, state)
-            logits.append(one)
+            scores, state = model.steps(part, state)
+            logits.append(scores)
     else:
         for token in tokens.unbind(1):
             prediction, state = model.step_predict_(token, state)
@@ -83,8 +83,8 @@ def chunk_pass(model: ContinualModel, recordings: Sequence[Tensor]) -> list[Outp
     joined = torch.cat(logits, dim=1)
     joined_ahead = torch.cat(ahead, dim=1) if ahead else None
     return [
-        _outputs(joined[row, : len(one)], None if joined_ahead is None else joined_ahead[row, : len(one)])
-        for row, one in enumerate(recordings)
+        _outputs(joined[row, :length], None if joined_ahead is None else joined_ahead[row, :length])
+        for row, length in enumerate(map(len, recordings))
     ]
 
 

@@ -173,9 +173,9 @@ def _lengths(recordings: Sequence[Recording], width: int) -> tuple[dict[str, int
             damaged.append(Damage(recording.name, str(error)))
             continue
         if len(shape) != 2 or shape[1] != width:
-            found = f"{shape[1]} numbers per row" if len(shape) == 2 else f"shape {shape}"
+            actual = f"{shape[1]} numbers per row" if len(shape) == 2 else f"shape {shape}"
             raise ConfigurationError(
-                f"{recording.name}: the features have {found}, but the model takes {width}: give it the "
+                f"{recording.name}: the features have {actual}, but the model takes {width}: give it the "
                 "features that it was trained on (--features or --feature-dir)"
             )
         if shape[0] == 0:

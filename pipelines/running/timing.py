@@ -45,12 +45,12 @@ def time_steps(model: ContinualModel, recordings: Sequence[Recording], hop: floa
 def _some_rows(recordings: Sequence[Recording], count: int) -> NDArray[np.float32]:
     """`count` rows of real features, (count, width)."""
     parts: list[NDArray[np.float32]] = []
-    found = 0
+    gathered = 0
     for recording in recordings:
-        rows = np.asarray(recording.open()[0 : count - found], dtype=np.float32)
+        rows = np.asarray(recording.open()[0 : count - gathered], dtype=np.float32)
         parts.append(rows)
-        found += len(rows)
-        if found >= count:
+        gathered += len(rows)
+        if gathered >= count:
             break
     joined = np.concatenate(parts)
     return np.resize(joined, (count, joined.shape[1]))

@@ -86,16 +86,16 @@ class BatchLoader:
         generator = np.random.default_rng([self.seed, SAMPLE_STREAM, epoch, step, index])
         start = int(generator.integers(self.positions)) if self.positions else 0
         options = self.augmentation
-        one = self._plain(samples[index], start, generator)
+        loaded = self._plain(samples[index], start, generator)
         if options.mixup and len(samples) > 1:
             other = (index + 1 + int(generator.integers(len(samples) - 1))) % len(samples)
-            one = _mixed(one, self._plain(samples[other], start, generator), mixing_share(options, generator))
+            loaded = _mixed(loaded, self._plain(samples[other], start, generator), mixing_share(options, generator))
         if is_active(options) and self.statistics is not None:
             statistics = _unit(self.statistics) if self.standardize else self.statistics
-            layout = self.layout or band_layout(options, None, one.rows.shape[1])
-            rows = augment(one.rows, options, layout, statistics, generator)
-            one = _LoadedSample(rows, one.targets, one.weight, start)
-        return one
+            layout = self.layout or band_layout(options, None, loaded.rows.shape[1])
+            rows = augment(loaded.rows, options, layout, statistics, generator)
+            loaded = _LoadedSample(rows, loaded.targets, loaded.weight, start)
+        return loaded
 
     def _plain(self, sample: Sample, start: int, generator: np.random.Generator) -> _LoadedSample:
         recording = self.recordings[sample.recording]
@@ -142,17 +142,17 @@ class _LoadedSample:
     start: int
 
 
-def _mixed(one: _LoadedSample, other: _LoadedSample, share: float) -> _LoadedSample:
+def _mixed(sample: _LoadedSample, other: _LoadedSample, share: float) -> _LoadedSample:
     """`one` with a share of `other`, aligned at their ends, as far as both reach."""
-    both = min(len(one.rows), len(other.rows))
-    rows, targets = one.rows.copy(), one.targets.copy()
-    mine, theirs = slice(len(one.rows) - both, None), slice(len(other.rows) - both, None)
+    both = min(len(sample.rows), len(other.rows))
+    rows, targets = sample.rows.copy(), sample.targets.copy()
+    mine, theirs = slice(len(sample.rows) - both, None), slice(len(other.rows) - both, None)
     # A row of the other sample that nobody can label (ambiguous) must not be mixed in.
-    usable = (other.weight[theirs] > 0) | (one.weight[mine] == 0)
+    usable = (other.weight[theirs] > 0) | (sample.weight[mine] == 0)
     part = np.where(usable, np.float32(share), np.float32(0.0))[:, None]
     rows[mine] = (1 - part) * rows[mine] + part * other.rows[theirs]
     targets[mine] = (1 - part) * targets[mine] + part * other.targets[theirs]
-    return _LoadedSample(rows, targets, one.weight, one.start)
+    return _LoadedSample(rows, targets, sample.weight, sample.start)
 
 
 def _interpolated(recording: Recording, places: NDArray[np.float64]) -> Rows:

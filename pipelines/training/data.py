@@ -106,13 +106,13 @@ def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item
 
 def _how_to_validate(dataset: Dataset, recipe: Recipe) -> str:
     there = ", ".join(f"{split} ({len(dataset.split(split))})" for split in dataset.splits)
-    found = f"there are {there}, no {recipe.data.validate_on}"
+    splits = f"there are {there}, no {recipe.data.validate_on}"
     others = [split for split in dataset.splits if split != "train"]
     if others:
-        return f"{found}; --validate-on {others[0]} takes that"
+        return f"{splits}; --validate-on {others[0]} takes that"
     if dataset.name == "folder" and dataset.kind == "clips" and recipe.data.options.get("validation") != 0:
-        return f"{found}; a label gives a clip for it when it has at least two, so add clips"
-    return f"{found}; --validation 0.2 takes a part of it"
+        return f"{splits}; a label gives a clip for it when it has at least two, so add clips"
+    return f"{splits}; --validation 0.2 takes a part of it"
 
 
 def _extracted(
@@ -123,7 +123,7 @@ def _extracted(
             f"dataset {recipe.data.dataset}: there is no media in {recipe.data.root} to extract --features from"
         )
     several = processes.size > 1
-    found = cached_features(
+    extracted = cached_features(
         items,
         recipe.features,
         on_item if processes.main else None,
@@ -131,4 +131,4 @@ def _extracted(
         processes.wait if several else None,
         processes.device.type,
     )
-    return found.items, found.spec, tuple(found.problems.values())
+    return extracted.items, extracted.spec, tuple(extracted.problems.values())

@@ -55,8 +55,8 @@ class EpochDone:
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> EpochDone:
         """The inverse of `row`."""
-        found = {name: row[f"validation_{name}"] for name in ("loss", *METRICS)}
-        scores = None if found["loss"] is None else Scores(**found)
+        values = {name: row[f"validation_{name}"] for name in ("loss", *METRICS)}
+        scores = None if values["loss"] is None else Scores(**values)
         plain = {key: value for key, value in row.items() if not key.startswith("validation_")}
         return cls(**{**plain, "best": bool(row["best"])}, scores=scores)
 

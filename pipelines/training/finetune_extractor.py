@@ -152,13 +152,17 @@ class _Stage:
         scores: tuple[float | None, float | None] = (None, None)
         for epoch in range(1, self.options.epochs + 1):
             loss = self._epoch(train, epoch, observer)
-            found = self._score(held_out)
-            value = -loss if found[0] is None else found[0]
+            held_out_scores = self._score(held_out)
+            value = -loss if held_out_scores[0] is None else held_out_scores[0]
             self.rate.epoch_done(value)
-            shown = "" if found[0] is None else f", windows {100 * found[0]:.2f} %, clips {100 * (found[1] or 0):.2f} %"
+            shown = (
+                ""
+                if held_out_scores[0] is None
+                else f", windows {100 * held_out_scores[0]:.2f} %, clips {100 * (held_out_scores[1] or 0):.2f} %"
+            )
             observer(Remark(f"stage 1, epoch {epoch}: loss {loss:.4f}{shown}"))
             if best_epoch == 0 or value > best:
-                best, best_epoch, scores = value, epoch, found
+                best, best_epoch, scores = value, epoch, held_out_scores
                 self.best = copy.deepcopy(self.trainable.network.state_dict())
             elif epoch - best_epoch >= self.options.early_stop:
                 break

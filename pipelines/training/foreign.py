@@ -36,8 +36,8 @@ def open_foreign(folder: Path, options: FeatureOptions, classes: int, on_item: O
     items = tuple(
         Item(recording.name, "train", media=recording.path) for recording in find_recordings([str(folder)]).recordings
     )
-    found = cached_features(items, options, on_item).items
-    recordings = [_without_class(item.name, open_rows(item)[:], classes) for item in found]
+    foreign = cached_features(items, options, on_item).items
+    recordings = [_without_class(item.name, open_rows(item)[:], classes) for item in foreign]
     return ForeignSound(
         train=tuple(recording for place, recording in enumerate(recordings) if place % KEPT_OUT),
         fit=tuple(recordings[::KEPT_OUT]),

@@ -56,12 +56,12 @@ def make_model(recipe: Recipe, config: BaseConfig, seed: int, statistics: Featur
     return unfolded(model, statistics) if recipe.training.standardize and statistics is not None else model
 
 
-def check_initial_features(init: str, found: FeatureSpec | None, width: int, observer: Observer = nobody) -> None:
+def check_initial_features(init: str, given: FeatureSpec | None, width: int, observer: Observer = nobody) -> None:
     """The checkpoint that training starts from must take these features; small differences are told."""
     header = read_header(find_model(init))
     wanted = header.features
-    remedy = "" if wanted is None or found is None else f"give {flags_for(found, wanted)}, as it was trained"
-    if remark := check_features(found, wanted, f"--init {init}", remedy):
+    remedy = "" if wanted is None or given is None else f"give {flags_for(given, wanted)}, as it was trained"
+    if remark := check_features(given, wanted, f"--init {init}", remedy):
         observer(Remark(remark))
     if header.config.input_width != width:
         raise ConfigurationError(

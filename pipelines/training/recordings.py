@@ -73,6 +73,6 @@ def _open(dataset: Dataset, item: Item) -> Recording:
         if item.label is None:
             raise InputError(f"{item.name}: dataset {dataset.name} has no label for it")
         return Recording(item.name, rows, classes, label=item.label)
-    found = frame_targets(dataset, item, len(rows))
-    rows = rows.trimmed(len(found))
-    return Recording(item.name, rows, classes, targets=found.targets, valid=found.valid)
+    labels = frame_targets(dataset, item, len(rows))
+    rows = rows.trimmed(len(labels))
+    return Recording(item.name, rows, classes, targets=labels.targets, valid=labels.valid)

@@ -318,9 +318,9 @@ def _with_finetuned_extractor(recipe: Recipe, out: Path, group: Processes, obser
     weights = RunFolder(out).extractor
     if group.main and not weights.is_file():
         result = finetune_extractor(open_source(recipe.source), recipe, out, group, observer)
-        found = {name: value for name, value in vars(result).items() if name != "weights"}
+        record = {name: value for name, value in vars(result).items() if name != "weights"}
         with RunFolder(out).writing():
-            write_text(out / "extractor.json", json.dumps(found, indent=2) + "\n")
+            write_text(out / "extractor.json", json.dumps(record, indent=2) + "\n")
     group.wait()
     request = recipe.features.request
     assert request is not None  # stage 1 refuses to run without one

@@ -53,15 +53,15 @@ class SamplingPlan:
 
     def samples(self, lengths: Sequence[int], generator: np.random.Generator) -> list[Sample]:
         """One epoch's samples of recordings of the given lengths, in order."""
-        found: list[Sample] = []
+        drawn: list[Sample] = []
         for recording, length in enumerate(lengths):
             if self.last_only:
-                found.append(self._one(recording, length, generator))
+                drawn.append(self._one(recording, length, generator))
             elif self.mode == "window":
-                found += self._windows(recording, length, generator)
+                drawn += self._windows(recording, length, generator)
             else:
-                found += self._chunks(recording, length, generator)
-        return found
+                drawn += self._chunks(recording, length, generator)
+        return drawn
 
     def batches(self, lengths: Sequence[int], seed: int, epoch: int) -> list[list[Sample]]:
         """One epoch, shuffled. The batches are global: processes of a distributed run share each of them."""

@@ -47,10 +47,10 @@ class SeedsResult:
         table = {}
         for metric in ("loss", *METRICS):
             for last in (False, True):
-                found = self.mean_deviation(metric, last)
-                if found is not None:
+                summary = self.mean_deviation(metric, last)
+                if summary is not None:
                     key = f"{metric} at the last epoch" if last else metric
-                    table[key] = {"mean": found[0], "deviation": found[1], "values": self.values(metric, last)}
+                    table[key] = {"mean": summary[0], "deviation": summary[1], "values": self.values(metric, last)}
         return {"folder": str(self.folder), "metrics": table, "runs": [run.to_dict() for run in self.runs]}
 
 

@@ -80,7 +80,7 @@ def succeeds(words: list[str], folder: Path) -> bool:
     environment |= {"COTRANS_CACHE": str(folder / "cache"), "COTRANS_CONFIG": str(folder / "config.toml")}
     begin = time.monotonic()
     command = [sys.executable, "-m", "cotrans_cli", *words]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=1800)
     traced = "Traceback" in done.stderr or not (done.stdout or done.stderr)
     good = done.returncode == 0 and not traced
     print(f"{'ok  ' if good else 'FAIL'} {time.monotonic() - begin:5.1f} s  cotrans {' '.join(words)}", flush=True)

@@ -83,7 +83,7 @@ def _at(path: Path) -> Contender:
         best = RunFolder(path).best
         return Contender(_model_name(best), (best,))
     folders = sorted(
-        (int(found[1]), folder) for folder in path.iterdir() if (found := SEED_FOLDER.fullmatch(folder.name))
+        (int(match[1]), folder) for folder in path.iterdir() if (match := SEED_FOLDER.fullmatch(folder.name))
     )
     files = tuple(RunFolder(folder).best for _, folder in folders if RunFolder(folder).best.is_file())
     if not files:

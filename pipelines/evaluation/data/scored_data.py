@@ -109,8 +109,10 @@ class ScoredData:
         key = repr((parts, features))
         if key not in self._found:
             self._found[key] = self._extracted(items, features, on_item)
-        found = self._found[key]
-        return replace(found, notes=(*found.notes, *_differing(found.dataset.spec, checkpoint.features, path)))
+        extracted = self._found[key]
+        return replace(
+            extracted, notes=(*extracted.notes, *_differing(extracted.dataset.spec, checkpoint.features, path))
+        )
 
     def _extracted(self, items: tuple[Item, ...], features: FeatureOptions, on_item: OnItem | None) -> PartWithFeatures:
         if not any(item.media for item in items):
@@ -118,17 +120,17 @@ class ScoredData:
                 f"dataset {self.dataset.name}: there is no media in {self.dataset.root} to extract features from; give "
                 "--feature-dir"
             )
-        found = cached_features(items, features, on_item)
-        usable = {item.name for item in found.items}
+        extracted = cached_features(items, features, on_item)
+        usable = {item.name for item in extracted.items}
         left_out = tuple(
-            Damage(item.name, found.problems.get(item.name, "its features could not be extracted"))
+            Damage(item.name, extracted.problems.get(item.name, "its features could not be extracted"))
             for item in items
             if item.name not in usable
         )
         return PartWithFeatures(
-            replace(self.dataset, items=found.items, spec=found.spec, hop=found.spec.hop),
+            replace(self.dataset, items=extracted.items, spec=extracted.spec, hop=extracted.spec.hop),
             left_out,
-            tuple(problem for name, problem in found.problems.items() if name in usable),
+            tuple(problem for name, problem in extracted.problems.items() if name in usable),
         )
 
 
@@ -182,7 +184,7 @@ def _own_features(
     return replace(given, request=request, file_hop=None)
 
 
-def _differing(found: FeatureSpec | None, wanted: FeatureSpec | None, path: Path) -> tuple[str, ...]:
+def _differing(given: FeatureSpec | None, wanted: FeatureSpec | None, path: Path) -> tuple[str, ...]:
     """Features of the right width that were made in another way give wrong scores without any other sign."""
-    remark = check_features(found, wanted, str(path), "leave --feature-dir and --features out to have its own made")
+    remark = check_features(given, wanted, str(path), "leave --feature-dir and --features out to have its own made")
     return () if remark is None else (remark,)

@@ -63,16 +63,16 @@ class Diagnosis:
     @property
     def total(self) -> ClassDiagnosis:
         """All actions together; false alarms of all classes add up."""
-        found = [one for one in self.classes if one.delay is not None]
-        count = sum(one.found for one in found)
-        delays = sum(one.found * one.delay for one in found if one.delay is not None)
+        timed = [row for row in self.classes if row.delay is not None]
+        count = sum(row.found for row in timed)
+        delays = sum(row.found * row.delay for row in timed if row.delay is not None)
         return ClassDiagnosis(
             "all",
             None,
-            sum(one.actions for one in self.classes),
+            sum(row.actions for row in self.classes),
             count,
             delays / count if count else None,
-            sum(one.false_alarms for one in self.classes),
+            sum(row.false_alarms for row in self.classes),
         )
 
 

@@ -77,7 +77,7 @@ def score_events(predictions: Predictions, phases: Sequence[str]) -> EventScore:
         raise InputError(f"events are measured between the phases 2 and {LAST + 2}, and there are {len(phases)}")
     truth = predictions.positives(range(len(phases))).argmax(axis=1)
     bounds = [*predictions.starts(), predictions.frames]
-    found = []
+    hits = []
     for begin, end in pairwise(bounds):
         if end == begin:
             continue
@@ -86,6 +86,6 @@ def score_events(predictions: Predictions, phases: Sequence[str]) -> EventScore:
         span = true[LAST] - true[FIRST]
         tolerance = max(round(span / FRAMES_PER_TOLERANCE), 1)
         reached = true < end - begin
-        found.append(reached & (np.abs(phase_starts(predictions.scores[rows]) - true) <= tolerance))
+        hits.append(reached & (np.abs(phase_starts(predictions.scores[rows]) - true) <= tolerance))
     accuracy = float(np.mean(predictions.scores[:, : len(phases)].argmax(axis=1) == truth))
-    return EventScore(tuple(phases[1:]), tuple(np.mean(found, axis=0).tolist()), accuracy, len(found))
+    return EventScore(tuple(phases[1:]), tuple(np.mean(hits, axis=0).tolist()), accuracy, len(hits))

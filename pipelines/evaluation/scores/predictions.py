@@ -130,8 +130,8 @@ def read_predictions(path: Path) -> Predictions:
         with archive:
             missing = [name for name in ("scores", "label", "video") if name not in archive.files]
             if missing:
-                found = ", ".join(archive.files) or "nothing"
-                raise InputError(f"{path} has no {' and no '.join(map(repr, missing))} (it holds {found})")
+                content = ", ".join(archive.files) or "nothing"
+                raise InputError(f"{path} has no {' and no '.join(map(repr, missing))} (it holds {content})")
             wanted = ("scores", "label", "video", "classes", "anticipation")
             arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in wanted if name in archive.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError) as error:

@@ -82,19 +82,19 @@ def csv_table(comparison: Comparison) -> Table:
     """The same for programs: fractions, full precision, no units in the cells."""
     rows: list[tuple[Cell, ...]] = []
     if comparison.baseline is not None:
-        one = comparison.baseline
+        baseline = comparison.baseline
         rows.append(
             (
                 BASELINE,
-                one.score.accuracy,
+                baseline.score.accuracy,
                 None,
-                *_bounds(one.score.interval),
+                *_bounds(baseline.score.interval),
                 None,
                 1,
-                one.macs,
+                baseline.macs,
                 None,
-                one.parameters,
-                one.state_bytes,
+                baseline.parameters,
+                baseline.state_bytes,
                 *(None,) * 4,
             )
         )
@@ -170,15 +170,15 @@ def tables(comparison: Comparison) -> list[tuple[str, Table]]:
     division = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in comparison.division.items())
     scored = comparison.items - len(comparison.damaged)
     title = f"{comparison.dataset}, {comparison.part}: {scored:,} recordings" + (f" ({division})" if division else "")
-    found: list[tuple[str, Table | None]] = [
+    titled: list[tuple[str, Table | None]] = [
         (title, main_table(comparison)),
         ("The same model, run in different ways", mode_table(comparison)),
     ]
     if len(comparison.rows) == 1:
-        found += comparison.rows[0].first.evaluation.tables()
+        titled += comparison.rows[0].first.evaluation.tables()
     else:
-        found.append((f"{comparison.metric} per class (%)", class_table(comparison)))
-    return [(heading, table) for heading, table in found if table is not None]
+        titled.append((f"{comparison.metric} per class (%)", class_table(comparison)))
+    return [(heading, table) for heading, table in titled if table is not None]
 
 
 def agreement_lines(comparison: Comparison) -> list[str]:

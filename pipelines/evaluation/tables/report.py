@@ -58,7 +58,7 @@ def detection_to_dict(score: DetectionScore) -> dict[str, Any]:
             "precision": score.diagnosis.precision,
             "hours": score.diagnosis.hours,
             "total": asdict(score.diagnosis.total),
-            "classes": [asdict(one) for one in score.diagnosis.classes],
+            "classes": [asdict(diagnosed) for diagnosed in score.diagnosis.classes],
         }
     if score.anticipation:
         result["anticipation"] = [
@@ -131,13 +131,13 @@ def diagnosis_table(score: DetectionScore) -> Table | None:
         ("class", "actions", "found", "delay (s)", "false alarms per hour"),
         tuple(
             (
-                one.name,
-                one.actions,
-                one.found,
-                None if one.delay is None else f"{one.delay:.2f}",
-                f"{one.false_alarms:.1f}",
+                row.name,
+                row.actions,
+                row.found,
+                None if row.delay is None else f"{row.delay:.2f}",
+                f"{row.false_alarms:.1f}",
             )
-            for one in (*score.diagnosis.classes, score.diagnosis.total)
+            for row in (*score.diagnosis.classes, score.diagnosis.total)
         ),
     )
 

@@ -127,25 +127,25 @@ def extract(
     """
     _check(out, options)
     started = time.monotonic()
-    found = find_recordings(sources)
+    inputs = find_recordings(sources)
     reason = None
     if options.features.names == AUTO:
-        tracks = tracks_of(recording.path for recording in found.recordings)
+        tracks = tracks_of(recording.path for recording in inputs.recordings)
         options, reason = replace(options, features=replace(options.features, names=tracks.features)), tracks.reason
     streams = StreamFactory(options.features, options.device)
     spec = streams.prototype().spec
     target = Target(out, options.layout, options.dtype, options.force)
     outcomes: dict[str, Outcome] = {}
     waiting = []
-    for recording in found.recordings:
+    for recording in inputs.recordings:
         outcome = _look_up(recording, target, streams)
         if outcome is None:
             waiting.append(recording)
         else:
             outcomes[recording.name] = outcome
     _refuse_conflicts([outcome for outcome in outcomes.values() if outcome.status == "conflict"])
-    _refuse_clashes(found, target, streams, spec)
-    meter = _Meter(found, outcomes, started, on_progress)
+    _refuse_clashes(inputs, target, streams, spec)
+    meter = _Meter(inputs, outcomes, started, on_progress)
     if waiting:
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -164,8 +164,8 @@ def extract(
         dtype=options.dtype,
         random_weights=any(part.weights == RANDOM for part in spec.parts),
         outcomes=tuple(sorted(outcomes.values(), key=lambda outcome: outcome.name)),
-        missing=found.missing,
-        ignored=found.ignored,
+        missing=inputs.missing,
+        ignored=inputs.ignored,
         elapsed=time.monotonic() - started,
         files=_join_oadtr(out) if options.layout == "oadtr" and out.is_dir() else (),
         reason=reason,
@@ -196,18 +196,18 @@ def _refuse_conflicts(conflicts: list[Outcome]) -> None:
         raise UsageError(f"{conflicts[0].message}{more}")
 
 
-def _refuse_clashes(found: Found, target: Target, streams: StreamFactory, spec: FeatureSpec) -> None:
+def _refuse_clashes(inputs: Found, target: Target, streams: StreamFactory, spec: FeatureSpec) -> None:
     """Two recordings must not share a file: `a.mp4` and `a.times.mp4` would, in the npy layout; nor is one written
     over."""
     owners: dict[Path, Recording] = {}
-    for recording in found.recordings:
+    for recording in inputs.recordings:
         for path in target_files(target.layout, target.folder, recording.name, spec, streams.tag_of).paths:
             if owners.setdefault(path, recording) is not recording:
                 raise UsageError(
                     f"{owners[path].path} and {recording.path} would both be written to {path}: "
                     "extract them to different folders"
                 )
-    refuse_overwriting((("--out", path) for path in owners), (recording.path for recording in found.recordings))
+    refuse_overwriting((("--out", path) for path in owners), (recording.path for recording in inputs.recordings))
 
 
 def _run(
@@ -258,9 +258,9 @@ class _Meter:
     """Adds up what the recordings report."""
 
     def __init__(
-        self, found: Found, outcomes: dict[str, Outcome], started: float, on_progress: OnProgress | None
+        self, inputs: Found, outcomes: dict[str, Outcome], started: float, on_progress: OnProgress | None
     ) -> None:
-        self._sizes = {recording.name: _size(recording.path) for recording in found.recordings}
+        self._sizes = {recording.name: _size(recording.path) for recording in inputs.recordings}
         self._state: dict[str, tuple[float, float]] = {}  # bytes and media seconds of every recording that has begun
         self._total = sum(self._sizes.values())
         self._bytes = float(sum(self._sizes[name] for name in outcomes))

@@ -70,22 +70,22 @@ def find_recordings(sources: Sequence[str]) -> Found:
                     source, "no audio or video file in this folder: name another, or the files themselves"
                 )
             ignored += others
-            found = [_Candidate(file, path) for file in media]
+            named = [_Candidate(file, path) for file in media]
         elif path.is_file() and path.suffix.lower() in LIST_SUFFIXES:
             listed, absent = _read_list(path)
             missing += absent
             root = _common_folder(listed) if listed else path.parent
-            found = [_Candidate(file, root) for file in listed]
+            named = [_Candidate(file, root) for file in listed]
         elif path.is_file():
-            found = [_Candidate(path, path.parent)]
+            named = [_Candidate(path, path.parent)]
         elif glob.has_magic(source):
-            found = [_Candidate(file, _fixed_part(source)) for file in _expand(source)]
-            if not found:
+            named = [_Candidate(file, _fixed_part(source)) for file in _expand(source)]
+            if not named:
                 raise SourceError(source, "no file matches: correct the pattern")
         else:
             missing.append(source)
-            found = []
-        for candidate in found:
+            named = []
+        for candidate in named:
             candidates.setdefault(candidate.path.resolve(), candidate)
     recordings = sorted(_named(list(candidates.values())), key=lambda recording: recording.name)
     if not recordings and not missing:

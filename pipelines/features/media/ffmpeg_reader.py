@@ -191,27 +191,27 @@ class FfmpegReader:
 
     def _judge(self, whole: bool) -> None:
         """Set `damage` from what was seen; `whole`: the source was read to its end."""
-        found = [self.damage] if self.damage else []
+        problems = [self.damage] if self.damage else []
         if whole and self._path is not None and self._path.is_file():
             ends = dict(zip(self._streams, (track.source_end for track in self._tracks), strict=True))
             seconds = missing_seconds(self._container, ends, self._origin)
             lacking = missing_bytes(self._path)
             # Where the size is stated it decides: the stated length of a track may well be the container's.
             if lacking or (lacking is None and seconds):
-                found.append("the file ends in the middle" + (f", {seconds:.1f} s are missing" if seconds else ""))
+                problems.append("the file ends in the middle" + (f", {seconds:.1f} s are missing" if seconds else ""))
             elif seconds > max(ends.values()) - self._origin and OWN_LENGTH & set(
                 self._container.format.name.split(",")
             ):
                 # More than half: a last picture that stays may account for less.
-                found.append(f"a track is {seconds:.1f} s shorter than its header says")
+                problems.append(f"a track is {seconds:.1f} s shorter than its header says")
         if self._bad_packets:
-            found.append(f"packets that cannot be decoded: {self._bad_packets}")
+            problems.append(f"packets that cannot be decoded: {self._bad_packets}")
         late = sum(track.late for track in self._tracks)
         if late:
-            found.append(f"the tracks are stored too far apart, frames that came too late: {late}")
+            problems.append(f"the tracks are stored too far apart, frames that came too late: {late}")
         jumps = sum(track.jumps for track in self._tracks)
         if jumps:
-            found.append(f"impossible timestamps: {jumps}")
+            problems.append(f"impossible timestamps: {jumps}")
         if self._audio is not None and self._audio.not_finite:
-            found.append(f"audio samples that are NaN or infinite: {self._audio.not_finite}")
-        self.damage = "; ".join(found) or None
+            problems.append(f"audio samples that are NaN or infinite: {self._audio.not_finite}")
+        self.damage = "; ".join(problems) or None

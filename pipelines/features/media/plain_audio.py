@@ -80,7 +80,7 @@ class PlainAudio:
         rate, frames = self._file.samplerate, self._file.frames
         position = min(round(self._track.end * rate), frames)
         last = frames if math.isinf(self._stop) else min(frames, round(self._stop * rate))
-        found = []
+        problems = []
         try:
             self._file.seek(position)
             while position < last:
@@ -93,13 +93,13 @@ class PlainAudio:
                 yield from self._track.place(np.where(finite, mono, np.float32(0)), position / rate)
                 position += len(samples)
         except soundfile.LibsndfileError as error:
-            found.append(f"reading stopped early ({error.error_string})")
+            problems.append(f"reading stopped early ({error.error_string})")
         yield from self._track.flush()
         if position < last or (last == frames and missing_bytes(self._path)):
-            found.append("the file ends in the middle")
+            problems.append("the file ends in the middle")
         if self._track.not_finite:
-            found.append(f"audio samples that are NaN or infinite: {self._track.not_finite}")
-        self.damage = "; ".join(found) or None
+            problems.append(f"audio samples that are NaN or infinite: {self._track.not_finite}")
+        self.damage = "; ".join(problems) or None
 
     def close(self) -> None:
         self._file.close()

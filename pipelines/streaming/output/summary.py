@@ -88,10 +88,10 @@ class Statistics:
     def predicted(self, source: int, seconds: float, latency: float) -> None:
         """A prediction for `seconds` of media, `latency` seconds after they had been played."""
         with self._lock:
-            one = self.sources[source]
-            one.frames += 1
-            one.seconds += seconds
-            one.latency.add(latency)
+            counts = self.sources[source]
+            counts.frames += 1
+            counts.seconds += seconds
+            counts.latency.add(latency)
             self.stages["latency"].add(latency)
 
     def dropped(self, source: int, rows: int) -> None:
@@ -121,8 +121,8 @@ class Statistics:
     def summary(self) -> Summary:
         """Everything so far."""
         with self._lock:
-            frames = sum(one.frames for one in self.sources)
-            seconds = sum(one.seconds for one in self.sources)
+            frames = sum(source.frames for source in self.sources)
+            seconds = sum(source.seconds for source in self.sources)
             wall = self.wall_seconds
             return Summary(
                 frames=frames,
@@ -130,10 +130,10 @@ class Statistics:
                 wall_seconds=wall,
                 real_time_factor=seconds / wall if wall > 0 else 0.0,
                 steps=self.steps,
-                dropped=sum(one.dropped for one in self.sources),
+                dropped=sum(source.dropped for source in self.sources),
                 stages={name: histogram.to_dict() for name, histogram in self.stages.items()},
-                sources=tuple(one.to_dict() for one in self.sources),
-                errors=tuple(one.error for one in self.sources if one.error),
+                sources=tuple(source.to_dict() for source in self.sources),
+                errors=tuple(source.error for source in self.sources if source.error),
             )
 
 

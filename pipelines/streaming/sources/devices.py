@@ -52,9 +52,11 @@ def _camera(name: str) -> tuple[str, str]:
         return f"video={name}", "dshow"
     path = Path(f"/dev/video{name}") if name.isdecimal() else Path(name)
     if not path.exists():
-        there = sorted(found.name.removeprefix("video") for found in Path("/dev").glob("video[0-9]*"))
-        found = f"cameras here: {', '.join(f'camera:{number}' for number in there)}" if there else "there is no camera"
-        raise MissingDependencyError(f"camera:{name}: {path} does not exist; {found} (connect one, or name a file)")
+        there = sorted(cameras.name.removeprefix("video") for cameras in Path("/dev").glob("video[0-9]*"))
+        cameras = (
+            f"cameras here: {', '.join(f'camera:{number}' for number in there)}" if there else "there is no camera"
+        )
+        raise MissingDependencyError(f"camera:{name}: {path} does not exist; {cameras} (connect one, or name a file)")
     return str(path), "v4l2"
 
 

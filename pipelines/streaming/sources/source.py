@@ -112,11 +112,11 @@ def _folder(folder: Path) -> list[StreamSource]:
 def _list(path: Path) -> list[StreamSource]:
     """The files that a list names."""
     try:
-        found = find_recordings([str(path)])
+        recordings = find_recordings([str(path)])
     except (InputError, UsageError) as error:  # it cannot be read, or it is empty
         return [_unplayable(str(path), error.problem if isinstance(error, SourceError) else str(error))]
-    there = [_file(recording.path) for recording in found.recordings]
-    listed = there + [_unplayable(name, "no such file") for name in found.missing]
+    there = [_file(recording.path) for recording in recordings.recordings]
+    listed = there + [_unplayable(name, "no such file") for name in recordings.missing]
     return [replace(source, list_file=str(path)) for source in listed]
 
 
@@ -135,8 +135,8 @@ def _matching(text: str) -> list[StreamSource]:
     if not glob.has_magic(text):
         return [_unplayable(text, "no such file")]
     # Path.glob takes no absolute patterns.
-    found = [Path(match) for match in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207
-    files = [path for path in found if path.is_file() and not path.name.endswith(TIMES)]
+    matches = [Path(match) for match in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207
+    files = [path for path in matches if path.is_file() and not path.name.endswith(TIMES)]
     return [_file(path) for path in files] or [_unplayable(text, "no file matches")]
 
 

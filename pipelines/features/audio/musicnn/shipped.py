@@ -48,10 +48,10 @@ def description(path: Path) -> Mapping[str, Any]:
         return {}
     try:
         with safe_open(path, "pt") as file:
-            found = json.loads((file.metadata() or {}).get(METADATA, "{}"))
+            metadata = json.loads((file.metadata() or {}).get(METADATA, "{}"))
     except (OSError, SafetensorError, ValueError):
         return {}  # whoever reads the tensors says what is wrong with the file
-    return found if isinstance(found, dict) else {}
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def network_in(path: Path) -> str | None:
