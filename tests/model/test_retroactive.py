@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pipelines.model import RegularAttention, RetroactiveAttention, SingleOutputAttention
+from pipelines.model import RegularAttention, RetroactiveAttention, SingleOutputAttention, age_bias, retroactive
+from pipelines.model.attention import attend
+from pipelines.model.ring import LockstepCursor
 
 HEADS, WIDTH = 2, 8
 Inputs = tuple[Tensor, Tensor, Tensor]
@@ -87,6 +89,31 @@ def assert_as_good_as_regular(query: Tensor, key: Tensor, value: Tensor, window:
         allowed = 3 * (regular(*part) - exact).abs().nan_to_num(posinf=0).amax(-1) + 1e-6 * size
         assert rows.isfinite().all(), t
         assert (error <= allowed).all(), t
+
+
+@pytest.mark.parametrize("change", [plain, large_logits, dominating_keys, jumps, silence])
+@pytest.mark.parametrize("window", [1, 16])
+def test_weights_that_fade_are_as_good(change: Callable[..., Inputs], window: int) -> None:
+    """A linear penalty of age: every row fades, at every step, and single keys dominate and leave."""
+    inputs = torch.randn(3, 1, HEADS, 120, WIDTH, generator=torch.Generator().manual_seed(0)).unbind(0)
+    query, key, value = change(*inputs)
+    slopes = torch.tensor([0.5, 0.03], dtype=torch.float64)
+    table = age_bias.doubled(age_bias.alibi_bias(slopes, window))
+    state = retroactive.empty_state(1, HEADS, window, WIDTH, query)
+    for t in range(query.shape[2]):
+        cursor = LockstepCursor(t, window)
+        fading = retroactive.Fading(slopes, age_bias.of_slots(cursor.aged(table), 0))
+        token = (query[:, :, t], key[:, :, t], value[:, :, t])
+        rows = retroactive.update_(state, *token, WIDTH**-0.5, cursor, 0, fading)
+        first = max(0, t + 1 - window)
+        order = [first + (slot - first) % window for slot in range(t + 1 - first)]  # the tokens of the slots
+        part = [x[:, :, order] for x in (query, key, value)]
+        penalty = -slopes.view(1, -1, 1, 1) * (t - torch.tensor(order))
+        exact = attend(part[0].double() * WIDTH**-0.5, *(x.double() for x in part[1:]), bias=penalty)
+        single = attend(part[0] * WIDTH**-0.5, *part[1:], bias=penalty.float())
+        allowed = 3 * (single - exact).abs().nan_to_num(posinf=0).amax(-1) + 1e-6 * exact.abs().amax(-1)
+        assert rows.isfinite().all(), t
+        assert ((rows - exact).abs().amax(-1) <= allowed).all(), t
 
 
 def test_rows_of_several_streams() -> None:
