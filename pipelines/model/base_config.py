@@ -70,9 +70,14 @@ class BaseConfig:
         return None
 
     @property
+    def window_obstacle(self) -> str | None:
+        """Why the model on a window is not what a stream gives; None: it is, and training may sample windows."""
+        return None
+
+    @property
     def windowed(self) -> bool:
-        """Whether the model on a window is what a stream gives, so that training may sample windows."""
-        return True
+        """Whether the model on a window is what a stream gives."""
+        return self.window_obstacle is None
 
     @property
     def recycled_positions(self) -> int:

@@ -208,9 +208,8 @@ class ModelConfig(BaseConfig):
         return f"a model with {why} has no banded pass"
 
     @property
-    def windowed(self) -> bool:
-        """A deep stack has no window of n tokens that it is equal to."""
-        return self.stacking != "deep"
+    def window_obstacle(self) -> str | None:
+        return "a deep stack has no window that it is equal to" if self.stacking == "deep" else None
 
     @property
     def recycled_positions(self) -> int:

@@ -38,8 +38,8 @@ class RecurrentConfig(BaseConfig):
         return None
 
     @property
-    def windowed(self) -> bool:
-        return False
+    def window_obstacle(self) -> str | None:
+        return "a recurrent model has no window that it is equal to"
 
     @property
     def depth(self) -> int:

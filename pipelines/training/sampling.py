@@ -104,8 +104,8 @@ def sampling_plan(recipe: Recipe, config: BaseConfig, clips: bool) -> SamplingPl
     options = recipe.training
     if options.sampling == "chunk" and config.chunk_obstacle is not None:
         raise ConfigurationError(f"training.sampling is chunk, but {config.chunk_obstacle}: use window or auto")
-    if not config.windowed and options.sampling == "window":
-        raise ConfigurationError("this model has no window that it is equal to: use training.sampling chunk or auto")
+    if config.window_obstacle is not None and options.sampling == "window":
+        raise ConfigurationError(f"training.sampling is window, but {config.window_obstacle}: use chunk or auto")
     mode: Mode = "chunk" if options.sampling != "window" and config.chunk_obstacle is None else "window"
     loss_on = ("last" if clips else "every") if options.loss_on == "auto" else options.loss_on
     if loss_on == "last" and not clips:
