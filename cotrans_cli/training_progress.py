@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.console import note, print_line, status_console
+from pipelines.wording import counted
 
 if TYPE_CHECKING:
     from pipelines.training.events import EpochDone, Event
@@ -116,7 +117,9 @@ def print_result(result: RunResult) -> None:
         for name in NAMES:
             value = getattr(result.scores, name)
             if value is not None:
-                print_line(f"{NAMES[name]:16} {100 * value:.2f} %  ({result.validation_recordings} recordings)")
+                print_line(
+                    f"{NAMES[name]:16} {100 * value:.2f} %  ({counted(result.validation_recordings, 'recording')})"
+                )
         print_line(f"loss             {result.scores.loss:.4f}")
     if result.baseline is not None:
         print_line(f"single rows      {baseline_text(result.baseline)}")

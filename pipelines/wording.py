@@ -18,6 +18,11 @@ def alternatives(names: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 recording", "2,000 recordings"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """Text out of a file, fit to be printed: names in a file may hold anything, line ends and escapes included."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))

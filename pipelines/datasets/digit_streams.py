@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import weights
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.feature_files import attach_features
 from pipelines.datasets.item import Item
@@ -22,6 +23,7 @@ OBTAIN = (
     "It should contain recordings named DIGIT_SPEAKER_TAKE.wav or .flac, such as 7_jackson_12.wav: they are in the "
     "folder 'recordings' of the free spoken digit dataset (`cotrans data get digits --root DIR` fetches it)"
 )
+SAMPLE = Path(weights.__file__).parent / "samples" / "digits"
 SAMPLE_RATE = 8000  # Hz: that of the recordings
 NAME = re.compile(r"(\d)_([^_]+)_(\d+)")
 CLASS_NAMES = ("background", *map(str, range(10)))
@@ -51,6 +53,11 @@ def open(
     """
     options = MixingOptions(seconds, split_seed, SAMPLE_RATE, passes, pitch, one_voice, rooms)
     paths, problems = _recordings(root)
+    if root == SAMPLE:
+        problems.append(
+            f"these are the {len(paths)} recordings that ship with cotrans, a small part of the free spoken digit "
+            "dataset: `cotrans data get digits --root DIR` fetches all of it"
+        )
     durations, damaged = check_media(paths)
     problems += damaged
     good = [path for path in paths if path in durations]

@@ -14,7 +14,8 @@ from pipelines.datasets.options import OPTIONS_BY_NAME
 from pipelines.errors import InputError, UsageError
 from pipelines.wording import did_you_mean
 
-# Name on the command line -> module with `open(root, **options) -> Dataset` and the text `OBTAIN`.
+# Name on the command line -> module with `open(root, **options) -> Dataset` and the text `OBTAIN`. `SAMPLE`, where
+# there is one, is a folder with a small part that ships with cotrans: it is opened when nobody names another.
 MODULES = {
     "gtzan": "pipelines.datasets.gtzan",
     "thumos14": "pipelines.datasets.thumos14",
@@ -56,6 +57,8 @@ def resolve_root(name: str, root: Path | None) -> Path:
     obtain: str = _module(name).OBTAIN
     if root is None:
         variable = os.environ.get(ROOT_VARIABLE)
+        if not variable and (sample := getattr(_module(name), "SAMPLE", None)) is not None:
+            return Path(sample)
         if not variable:
             raise UsageError(f"dataset {name}: give its folder with --root (or set {ROOT_VARIABLE}). {obtain}")
         root = Path(variable)

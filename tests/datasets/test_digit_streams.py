@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from pipelines.datasets import digit_streams
 from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.opening import open_dataset
 from pipelines.datasets.stream_mixer import Recording
@@ -140,3 +141,15 @@ def test_what_cannot_be_used(root: Path, tmp_path_factory: pytest.TempPathFactor
         open_dataset("digits", root, passes=0)
     with pytest.raises(UsageError, match="--seconds must be at least 5, not 4"):
         open_dataset("digits", root, seconds=4)
+
+
+def test_without_a_folder_the_sample_is_opened_and_says_what_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("COTRANS_DATA", raising=False)
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path))
+    dataset = open_dataset("digits", fold="george")
+    assert {item.group for item in dataset.split("validation")} == {"george"}
+    said = "\n".join(dataset.problems)
+    assert "the 50 recordings that ship with cotrans" in said and "cotrans data get digits" in said
+    assert sum(path.stat().st_size for path in digit_streams.SAMPLE.iterdir()) < 1_000_000

@@ -35,6 +35,7 @@ from pipelines.evaluation.tables.report import (
     stage_table,
 )
 from pipelines.plots import plot_confusion
+from pipelines.wording import counted
 
 DATASETS = ("gtzan", "thumos14", "tvseries", "folder")
 
@@ -103,8 +104,9 @@ class Evaluation:
             score = self.detection
             parts.append(
                 f"{score.headline} {100 * score.value:.2f} %{_interval(score.intervals.get(score.headline))} over "
-                f"{int((score.positives > 0).sum())} classes; {score.frames:,} frames of {score.videos} videos "
-                f"(protocol {score.protocol}: {score.trimmed:,} frames trimmed, {score.ambiguous:,} ambiguous)"
+                f"{int((score.positives > 0).sum())} classes; {score.frames:,} frames of "
+                f"{counted(score.videos, 'video')} (protocol {score.protocol}: "
+                f"{score.trimmed:,} frames trimmed, {score.ambiguous:,} ambiguous)"
             )
         if self.clips is not None:
             last = self.clips["last"]

@@ -16,6 +16,7 @@ from pipelines.evaluation.tables.report import Cell, Table, classification_to_di
 from pipelines.evaluation.tables.spotting_values import spotting_entries
 from pipelines.plots import CostPoint
 from pipelines.running.runner import Speed
+from pipelines.wording import counted
 
 MOST_COLUMNS = 6  # models side by side in the table per class
 
@@ -169,7 +170,8 @@ def tables(comparison: Comparison) -> list[tuple[str, Table]]:
     """Titles and tables, the main one first."""
     division = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in comparison.division.items())
     scored = comparison.items - len(comparison.damaged)
-    title = f"{comparison.dataset}, {comparison.part}: {scored:,} recordings" + (f" ({division})" if division else "")
+    title = f"{comparison.dataset}, {comparison.part}: {counted(scored, 'recording')}"
+    title += f" ({division})" if division else ""
     titled: list[tuple[str, Table | None]] = [
         (title, main_table(comparison)),
         ("The same model, run in different ways", mode_table(comparison)),
