@@ -64,7 +64,9 @@ SHORTENED: dict[str, str] = {
     "cotrans train --dataset thumos14 --root THUMOS14/ --model oadtr-b2 --class-token 2 --validate-on test": (
         f"--epochs 1 {SMALL}"
     ),
-    "cotrans train --dataset thumos14 --root THUMOS14/ --validate-on test --model cooadtr-b1": f"--epochs 1 {SMALL}",
+    "cotrans train --recipe weights/recipes/thumos14-i3d.toml --root THUMOS14/ --seeds 3": (
+        f"--epochs 1 --seeds 1 {SMALL}"
+    ),
     "cotrans train --dataset thumos14 --root THUMOS14/ --model cooadtr-b1 --recipe paper --validate-on test": (
         f"--epochs 1 {SMALL}"
     ),

@@ -82,7 +82,7 @@ def test_combinations_that_cannot_work_are_refused() -> None:
         sampling_plan(tiny_recipe(sampling="chunk"), tiny_config(blocks=2), clips=False)
     with pytest.raises(ConfigurationError, match="static positions"):
         sampling_plan(tiny_recipe(sampling="chunk"), tiny_config(positional="static"), clips=False)
-    with pytest.raises(ConfigurationError, match="deep stack"):
+    with pytest.raises(ConfigurationError, match="no window that it is equal to"):
         sampling_plan(tiny_recipe(sampling="window"), tiny_config(blocks=2, stacking="deep"), clips=False)
     with pytest.raises(ConfigurationError, match="use every"):
         sampling_plan(tiny_recipe(loss_on="last"), tiny_config(), clips=False)
