@@ -42,6 +42,8 @@ STEPS = 800  # of the optimiser in all, which suffices for small data
 FEWEST_EPOCHS, MOST_EPOCHS = 15, 60
 LARGEST_BATCH, SMALLEST_BATCH = 32, 8  # clips
 STEPS_OF_AN_EPOCH = 8  # at least, where there are clips enough
+EMBEDDING = 256  # features in front of the encoder, of recordings with events
+CLIP_RATE, EVENT_RATE = 1e-3, 4e-4  # learning rates
 COARSE = 20  # recordings to validate on: with fewer, a score moves in large steps
 CHUNK = 64  # labelled rows of a long recording in a step
 
@@ -111,7 +113,7 @@ def plan_recipe(
         )
     facts = data_facts(dataset, request, recipe.data.validate_on)
     if default_recipes(recipe.model.preset) == (paper_recipe(recipe.model.preset),):  # else it has one of our own
-        choices += [_window(facts, recipe.model.preset), _learning(facts), _regularisation(facts)]
+        choices += [_window(facts, recipe.model.preset), _learning(facts), _regularisation(facts, recipe.model.preset)]
     choices = [choice for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
     return PlannedRecipe(build_recipe(None, {**decided, **given}, named), tuple(choices))
@@ -190,7 +192,7 @@ def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
         wanted = min(facts.rows, max(least, facts.rows / 2))
         reason = "a whole clip" if wanted == facts.rows else "half a clip, so that a change shows soon"
     else:
-        wanted, reason = max(least, 2 * facts.rows), "twice an event, to see what is around it"
+        wanted, reason = max(least, facts.rows), "as long as an event"
     window = int(min(max(round(wanted), FEWEST_ROWS), MOST_ROWS))
     if window == MOST_ROWS:
         reason = "the most that a step is cheap for"
@@ -199,7 +201,7 @@ def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
     seconds = f" = {window * facts.hop:.3g} s" if facts.length is not None else ""
     values: dict[str, Any] = {"model.window": window}
     if preset == DEFAULT_PRESET:  # few recordings cannot teach a table of positions; other models are what they are
-        values["model.positional"] = "none"
+        values["model.positional"] = "none" if facts.clips else "relative"
     return Choice("window", values, f"{window} rows{seconds}", reason)
 
 
@@ -213,9 +215,10 @@ def _learning(facts: DataFacts) -> Choice:
         values = {"training.chunk": CHUNK, "training.chunk_batch": batch}
     steps = max(1, -(-unit // batch))
     epochs = min(max(-(-STEPS // steps), FEWEST_EPOCHS), MOST_EPOCHS)
+    rate = CLIP_RATE if facts.clips else EVENT_RATE
     values |= {
         "optimizer.name": "adamw",
-        "optimizer.learning_rate": 1e-3,
+        "optimizer.learning_rate": rate,
         "optimizer.weight_decay": 0.05,
         "optimizer.gradient_clip": 1.0,
         "schedule.name": "cosine",
@@ -225,7 +228,7 @@ def _learning(facts: DataFacts) -> Choice:
         "training.ema": 0.99 if steps * epochs < 2 * STEPS else 0.998,
         "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
     }
-    text = f"{epochs} epochs of {steps} steps, rate 0.001 along a cosine, batches of {batch}"
+    text = f"{epochs} epochs of {steps} steps, rate {rate:g} along a cosine, batches of {batch}"
     stop = ", ended early when nothing gets better" if facts.validation else ""
     return Choice("learning", values, text, f"{facts.recordings} recordings to train on{stop}")
 
@@ -238,25 +241,34 @@ def _batch(units: int) -> int:
     return batch
 
 
-def _regularisation(facts: DataFacts) -> Choice:
+def _regularisation(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
     """Loss on every row; small data are varied and smoothed more."""
     few = facts.all_rows < FEW_ROWS
-    values: dict[str, Any] = {
-        "training.loss_on": "every",
-        "training.loss": "auto",
-        "training.standardize": True,
-        "training.label_smoothing": 0.1 if facts.clips else 0.05,
-        "model.dropout": 0.3 if few else 0.1,
-        "augmentation.mixup": 0.3 if facts.clips else 0.0,
-        "augmentation.feature_dropout": 0.2 if few else 0.1,
-        "augmentation.noise": 0.1,
-        "augmentation.gain": 0.0 if facts.pictures else 0.2,
-        "augmentation.time_masks": 1,
-        "augmentation.time_mask": max(1, facts.rows // 4),
-    }
+    values: dict[str, Any] = {"training.loss_on": "every", "training.loss": "auto", "training.standardize": True}
     amount = f"few rows ({facts.all_rows:,})" if few else f"many rows ({facts.all_rows:,})"
-    varied = "masks, noise and mixtures" if facts.clips else "masks and noise"
-    text = f"dropout {values['model.dropout']:g}, {varied}, loss on every row"
+    if facts.clips:
+        dropout, varied = 0.3 if few else 0.1, "masks, noise and mixtures"
+        values |= {
+            "training.label_smoothing": 0.1,
+            "augmentation.mixup": 0.3,
+            "augmentation.feature_dropout": 0.2 if few else 0.1,
+            "augmentation.noise": 0.1,
+            "augmentation.gain": 0.0 if facts.pictures else 0.2,
+            "augmentation.time_masks": 1,
+            "augmentation.time_mask": max(1, facts.rows // 4),
+        }
+    else:  # what works for detection: recipes/detection*.toml
+        dropout, varied = 0.2 if few else 0.1, "mixtures, chunks that begin as streams do"
+        values |= {"training.label_smoothing": 0.05, "training.cold_chunks": True, "augmentation.mixup": 0.4}
+        if preset == DEFAULT_PRESET:
+            values |= {
+                "model.norm": "pre",
+                "model.embedding": EMBEDDING,
+                "model.embedding_dropout": 0.5 if few else 0.2,
+                "model.input_dropout": 0.3 if few else 0.1,
+            }
+    values["model.dropout"] = dropout
+    text = f"dropout {dropout:g}, {varied}, loss on every row"
     return Choice("variation", values, text, f"{amount} of {facts.classes} classes, heard at any moment of a stream")
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cotrans_cli.main import run
@@ -43,17 +43,20 @@ REQUESTS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(REQUESTS)
 def test_through_a_recipe(request: FeatureRequest) -> None:
     recipe = Recipe(features=FeatureOptions(request, cache="kept"))
     assert parse_recipe(recipe_text(recipe)).features == recipe.features
 
 
+@settings(deadline=None)
 @given(REQUESTS)
 def test_through_json_as_workers_get_it(request: FeatureRequest) -> None:
     assert FeatureRequest.from_dict(json.loads(json.dumps(request.to_dict()))) == request
 
 
+@settings(deadline=None)
 @given(REQUESTS)
 def test_through_the_words_of_a_command_line(request: FeatureRequest) -> None:
     words = request.flags()
