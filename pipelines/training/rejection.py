@@ -13,17 +13,25 @@ from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_c
 from pipelines.metrics.rejection import Rejection, fit_rejection
 from pipelines.running.passes import chunk_pass
 from pipelines.training.foreign import ForeignSound
+from pipelines.training.none_shift import with_none_shift
 from pipelines.training.recordings import Recording
 
 ANSWERS = 2  # of each recording: halfway and at its end, since a stream is judged at every row
 AT_ONCE = 64  # recordings
 
 
-def add_rejection(path: Path, validation: Sequence[Recording], foreign: ForeignSound) -> Rejection | None:
-    """Fit the rule of a checkpoint of a clip model and write it there; None where there is nothing to fit on."""
+def add_rejection(
+    path: Path, validation: Sequence[Recording], foreign: ForeignSound, unshown: Sequence[Recording] = ()
+) -> Rejection | None:
+    """Fit the rule of a checkpoint of a clip model and write it there; None where there is nothing to fit on.
+
+    unshown: the training recordings of a model that was shown no foreign sound, which it then learns of now.
+    """
     if not validation:
         return None
     checkpoint = load_checkpoint(path)
+    if unshown and foreign.fit:
+        checkpoint = with_none_shift(checkpoint, unshown, foreign.fit) or checkpoint
     labels = np.array([recording.label for recording in validation for _ in range(ANSWERS)])
     rule = fit_rejection(
         answers(checkpoint, validation),

@@ -271,7 +271,8 @@ def _rejection(
                 rule = Rejection("energy", recipe.training.rejection)
                 store_rejection(path, load_checkpoint(path), rule)
             else:
-                rule = add_rejection(path, data.validation, data.foreign)
+                unshown = data.train if recipe.data.foreign is None else ()
+                rule = add_rejection(path, data.validation, data.foreign, unshown)
     if rule is not None:
         observer(Remark(f"the answer is none of these where {rule.statistic} is below {rule.threshold:.3g}"))
     return rule

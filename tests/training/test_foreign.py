@@ -9,14 +9,17 @@ import pytest
 import soundfile
 import torch
 
-from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from pipelines.datasets.foreign_sound import KINDS, RATE, foreign_sounds
 from pipelines.errors import ConfigurationError
-from pipelines.metrics.rejection import Rejection
+from pipelines.metrics.rejection import Rejection, separation
+from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.streaming import PlayOptions, find_sources, open_model
 from pipelines.streaming.pipeline import Stream
 from pipelines.training.losses import frame_losses
+from pipelines.training.none_shift import with_none_shift
 from pipelines.training.recipe_file import build_recipe
+from pipelines.training.recordings import Recording
 from pipelines.training.run import train
 
 SECONDS = 1.5
@@ -81,6 +84,8 @@ def test_a_model_that_heard_foreign_sound_says_none(clips: Path, tmp_path: Path)
 def test_every_clip_model_gets_a_rule_and_a_recipe_may_give_it(clips: Path, tmp_path: Path) -> None:
     fitted = train(build_recipe(None, settings(clips)), tmp_path / "fitted", device="cpu").rejection
     assert fitted is not None
+    silence = labels_of(tmp_path / "fitted" / "best.safetensors", np.zeros(2 * RATE), tmp_path / "silence.wav")
+    assert set(silence[2:]) == {None}  # though it was shown none
     given = build_recipe(
         None, settings(clips, **{"training.rejection": 1.5, "training.epochs": 1, "data.options.validation": 0.0})
     )
@@ -99,6 +104,29 @@ def test_foreign_recordings_in_a_folder_and_streams_refuse_them(clips: Path, tmp
     wrong = settings(clips, **{"data.foreign": "made", "training.loss": "binary", "training.epochs": 1})
     with pytest.raises(ConfigurationError, match="needs the loss cross-entropy"):
         train(build_recipe(None, wrong), tmp_path / "wrong", device="cpu")
+
+
+def test_learning_of_foreign_sound_afterwards_changes_no_probability() -> None:
+    torch.manual_seed(0)
+    config = ModelConfig(input_width=4, width=8, heads=2, feed_forward=8, blocks=1, window=5, classes=3)
+    model = ContinualTransformer(config).eval()
+    generator = np.random.default_rng(0)
+
+    def recordings(centre: float) -> list[Recording]:
+        rows = [generator.normal(centre, 1, (12, 4)).astype(np.float32) for _ in range(20)]
+        return [Recording(str(place), part, 3, label=0) for place, part in enumerate(rows)]
+
+    known, foreign = recordings(1.0), recordings(-1.0)
+    before = Checkpoint(model, config, ("a", "b", "c"), None, {})
+    after = with_none_shift(before, known, foreign)
+    assert after is not None
+    rows = torch.from_numpy(np.stack([recording.rows[:] for recording in (*known, *foreign)]))
+    with torch.inference_mode():
+        old, _ = model.steps(rows, model.initial_state(40))
+        new, _ = after.model.steps(rows, after.model.initial_state(40))
+    torch.testing.assert_close(new.softmax(-1), old.softmax(-1), atol=1e-5, rtol=1e-4)
+    energy = new.logsumexp(-1)[:, -1]
+    assert separation(energy[:20].double().numpy(), energy[20:].double().numpy()) > 0.95
 
 
 def test_the_loss_has_an_implicit_class() -> None:
