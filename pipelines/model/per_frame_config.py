@@ -20,6 +20,7 @@ class PerFrameConfig(BaseConfig):
     embedding: int | None = None  # width of a hidden layer with norm, ReLU and dropout; None: a linear model
     dropout: float = 0.0  # in training only, after the hidden layer
     input_dropout: float = 0.0  # in training only, of the features
+    lag: int = 0  # the output is about the token `lag` steps ago, which features with a memory still know
 
     def __post_init__(self) -> None:
         self.check_types()
@@ -30,9 +31,17 @@ class PerFrameConfig(BaseConfig):
         elif self.dropout:
             raise ConfigurationError(f"dropout is {self.dropout}, but there is no embedding: use input_dropout")
 
+        if self.lag < 0:
+            raise ConfigurationError(f"lag must not be negative, not {self.lag}")
+
     @property
     def window(self) -> int:
         return 1
+
+    @property
+    def receptive_field(self) -> int:
+        """One token; those after the one that is spoken of count, so that the last ones can be spoken of at the end."""
+        return self.lag + 1
 
     def summary(self) -> str:
         hidden = "linear" if self.embedding is None else f"hidden layer of {self.embedding}"

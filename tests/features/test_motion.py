@@ -13,7 +13,16 @@ from pipelines.errors import InputError, UsageError
 from pipelines.features.joint import FeatureStream, feature_rows
 from pipelines.features.media import decode
 from pipelines.features.video import build_video_extractor
-from pipelines.features.video.motion import MAPS, REACH, SIDE, WIDTH, MotionExtractor, grey_square, motion_maps
+from pipelines.features.video.motion import (
+    MAPS,
+    REACH,
+    SIDE,
+    WIDTH,
+    MotionExtractor,
+    MotionSteps,
+    grey_square,
+    motion_maps,
+)
 from tests.features.made_media import VideoTrackOptions, brightness, write_media
 
 
@@ -56,13 +65,11 @@ def test_the_middle_of_any_picture(size: tuple[int, int]) -> None:
 
 def test_steps_equal_the_whole_recording() -> None:
     network = extractor().network
+    steps = MotionSteps(network)
     maps = torch.randn(2 * REACH + 9, MAPS, 20, 20, generator=torch.Generator().manual_seed(1))
-    memory, rows = network.memory(), []
     with torch.inference_mode():
-        for index in range(len(maps)):
-            row, memory = network.step(maps[index : index + 1], memory)
-            rows.append(row[0])
-        torch.testing.assert_close(torch.stack(rows), network(maps), atol=1e-5, rtol=0)
+        rows = np.stack([steps.step(each) for each in maps.numpy()])
+        np.testing.assert_allclose(rows, network(maps), atol=2e-5, rtol=0)
         # A row depends on what came up to REACH rows before it and on nothing else.
         changed = maps.clone()
         changed[0] += 1

@@ -3,7 +3,7 @@
 python weights/recipes/train_motion.py GOLF/ motion_golf.safetensors --fold 3
 
 Clips of the other folds, from 70 frames before the first event to 45 after the last. The network and a classifier of
-nine phases, which is thrown away afterwards, are trained together; a phase is asked for 8 frames after its picture.
+nine phases, which is written beside it, are trained together; a phase is asked for 8 frames after its picture.
 Half of the pieces are mirrored; all are moved by up to one cell, and flow, change and grey are scaled at random.
 """
 
@@ -75,8 +75,8 @@ def piece_of(clip: Clip, draw: random.Random) -> tuple[NDArray[np.float32], NDAr
     )
 
 
-def train(clips: list[Clip], seed: int) -> MotionNetwork:
-    """The network after all epochs."""
+def train(clips: list[Clip], seed: int) -> tuple[MotionNetwork, nn.Linear]:
+    """The network and the classifier after all epochs."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
     network, classifier = MotionNetwork(), nn.Linear(WIDTH, len(PHASES))
@@ -103,7 +103,7 @@ def train(clips: list[Clip], seed: int) -> MotionNetwork:
             nn.utils.clip_grad_norm_(parameters, LONGEST_STEP)
             optimizer.step()
             schedule.step()
-    return network.eval()
+    return network.eval(), classifier
 
 
 def main() -> None:
@@ -115,7 +115,7 @@ def main() -> None:
     chosen = parser.parse_args()
     swings = [swing for swing in read_swings(chosen.root / TABLE) if swing.fold not in (chosen.fold, "4")]
     clips = [read_clip(chosen.root / "clips" / swing.file, swing) for swing in swings]
-    network = train(clips, chosen.seed)
+    network, classifier = train(clips, chosen.seed)
     description = {
         "network": "motion-golf",
         "trained_on": f"GolfDB without fold {chosen.fold}: {len(clips)} clips at normal speed",
@@ -124,6 +124,8 @@ def main() -> None:
     }
     with atomic_write(chosen.target) as temporary:
         save_file(network.state_dict(), temporary, {"motion": json.dumps(description)})
+    with atomic_write(chosen.target.with_name("classifier.safetensors")) as temporary:
+        save_file(classifier.state_dict(), temporary)
 
 
 if __name__ == "__main__":

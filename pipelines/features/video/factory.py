@@ -88,7 +88,7 @@ def build_video_extractor(
     if random_weights and weights_path is not None:
         raise UsageError(f"{name}: either a weight file or random weights, not both")
     if name == motion.NAME:
-        return motion.build_motion_extractor(weights_path, random_weights, chosen, device)
+        return motion.build_motion_extractor(weights_path, random_weights, chosen)
     kind = _network(name)
     with torch.device("meta"):  # no time is spent on numbers that are replaced
         network: nn.Module = kind.build(**kind.arguments)
