@@ -76,7 +76,9 @@ SHORTENED: dict[str, str] = {
     "cotrans train --recipe weights/recipes/gtzan-table.toml --root GTZAN/ --model cotrans-b1 --seeds 5": (
         "--epochs 1 --seeds 1"
     ),
-    "cotrans train --recipe weights/recipes/spoken-digits.toml --root DIGITS/ --fold george --seed 1": "--epochs 1",
+    "cotrans train --recipe weights/recipes/spoken-digits.toml --root DIGITS/ --fold george --seed 1": (
+        "--epochs 1 --passes 1"
+    ),
     "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --fold 4 --foreign made": "--epochs 1",
     "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --foreign made": "--epochs 1",
     "cotrans train --recipe words --root words/": "--epochs 1 --passes 1",

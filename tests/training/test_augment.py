@@ -89,7 +89,7 @@ def test_warping_moves_mel_bands_as_higher_frequencies_would(bands: int, lowest:
     np.testing.assert_allclose(warped(frames(1.0), 1.0, layout), frames(1.0), atol=1e-5)
 
 
-def test_the_bands_of_spoken_digits_are_where_they_were_when_it_was_trained() -> None:
+def test_the_bands_of_narrow_rows_that_stack_frames() -> None:
     options = {"sample_rate": 8000, "n_mels": 24, "window": 0.3, "frames": 6, "level": "relative"}
     spec = StreamFactory(FeatureRequest("logmel", hop=0.05, options=options)).prototype().spec
     assert band_layout(AugmentationOptions(bands=24, warp=0.12), spec, 144) == BandLayout(24, knee=0.42, below=0)
