@@ -16,7 +16,7 @@ from pipelines.checkpoints.lstr_reference import LstrReference
 from pipelines.model.lstr import LstrModel
 from pipelines.model.lstr_config import LstrConfig
 from tests.checkpoints.made_lstr import lstr_weights
-from tests.model.small import relative_error
+from tests.model.small import joined_states, relative_error
 
 SMALL = LstrConfig(
     input_width=6,
@@ -175,7 +175,7 @@ def test_rows_can_be_taken_out_and_put_together_in_the_middle_of_a_phase() -> No
     alone = stepped(model, tokens)
     _, ahead = model.steps(tokens[:1, :31], model.initial_state(1))
     _, behind = model.steps(tokens[1:, :25], model.initial_state(1))
-    both = type(ahead).concat([behind, ahead])
+    both = joined_states([behind, ahead])
     for index in range(20):
         token = torch.stack([tokens[1, 25 + index], tokens[0, 31 + index]])
         logits, both = model.step(token, both)
