@@ -1,24 +1,26 @@
 """MiniROAD, LSTR and TeSTra at their published sizes: MACs and microseconds per frame, one thread.
 
-    python benchmarks/field_models.py [--json] [--seconds 60]
+    python benchmarks/field_models.py [--json] [--rounds 20]
 
 The official way of LSTR and TeSTra computes every frame from all frames of its memories (our windowed reference, in
 batches of 4 frames); MiniROAD's runs its GRU over a whole video, 512 frames here. Ours is one step; `steps` in chunks
-of 64 frames; and a step of 8 streams in one batch. All numbers of a row are measured in turn, round by round, so that
-a busy machine disturbs all of them alike; a number is the median over all rounds. Weights are random.
+of 64 frames; and a step of 8 streams in one batch. Times are those that the processor spends on the one thread, which
+other programs disturb little; what is compared runs in turn, and a number is the median over all rounds. Weights are
+random.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from benchmarks.step_latency import Timed, medians
 from pipelines.checkpoints.lstr_keys import TABLE, key_table
 from pipelines.checkpoints.lstr_reference import LstrReference
 from pipelines.costs.counting import count_macs
@@ -51,10 +53,12 @@ MODELS: dict[str, BaseConfig] = {
     "TeSTra, box": TESTRA,
     "TeSTra, decay 0.97": replace(TESTRA, decay=0.97),
 }
+Timed = Callable[[], object]
 OFFICIAL_BATCH = 4  # windows at once
 VIDEO = 512  # frames
 CHUNK = 64
 STREAMS = 8
+WARM = 64  # frames before a step is timed; what a step costs does not depend on how full the long memory is
 
 
 def official(model: ContinualModel) -> tuple[Callable[[int], Timed], int]:
@@ -80,8 +84,8 @@ def official(model: ContinualModel) -> tuple[Callable[[int], Timed], int]:
 
 
 def stepping(model: ContinualModel, streams: int) -> Timed:
-    """A function that takes one step of streams whose memories are full."""
-    tokens = torch.randn(streams, model.config.window + 1, model.config.input_width)
+    """A function that takes one step of streams."""
+    tokens = torch.randn(streams, WARM, model.config.input_width)
     _, state = model.steps(tokens, model.initial_state(streams))
     newest = tokens[:, -1]
 
@@ -93,7 +97,20 @@ def stepping(model: ContinualModel, streams: int) -> Timed:
     return step
 
 
-def measure(name: str, seconds: float) -> dict[str, object]:
+def medians(functions: dict[str, Timed], rounds: int) -> dict[str, float]:
+    """Median processor time of a call in microseconds, the functions taking turns."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for function in functions.values():
+        function()
+    for _ in range(rounds):
+        for name, function in functions.items():
+            start = time.process_time()
+            function()
+            times[name].append(time.process_time() - start)
+    return {name: statistics.median(values) * 1e6 for name, values in times.items()}
+
+
+def measure(name: str, rounds: int) -> dict[str, object]:
     """One row of the table."""
     torch.manual_seed(0)
     model = make_model(MODELS[name]).eval()
@@ -101,7 +118,7 @@ def measure(name: str, seconds: float) -> dict[str, object]:
     step = stepping(model, 1)
     chunk = torch.randn(1, CHUNK, model.config.input_width)
     # `steps` leaves the state alone, so every call begins at the same frame.
-    _, state = model.steps(torch.randn(1, model.config.window, model.config.input_width), model.initial_state(1))
+    _, state = model.steps(torch.randn(1, WARM, model.config.input_width), model.initial_state(1))
     times = medians(
         {
             "official": regular(frames),
@@ -109,8 +126,7 @@ def measure(name: str, seconds: float) -> dict[str, object]:
             "chunk": lambda: model.steps(chunk, state),
             "batch": stepping(model, STREAMS),
         },
-        seconds,
-        rounds=5,
+        rounds,
     )
     return {
         "model": name,
@@ -127,11 +143,11 @@ def measure(name: str, seconds: float) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--seconds", type=float, default=60.0, help="for each model")
+    parser.add_argument("--rounds", type=int, default=20, help="of each measurement")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with torch.inference_mode():
-        rows = [measure(name, options.seconds) for name in MODELS]
+        rows = [measure(name, options.rounds) for name in MODELS]
     if options.json:
         print(json.dumps(rows, indent=2))
         return

@@ -39,13 +39,15 @@ def build(folder: Path) -> Path:
         (folder / dataset.name).symlink_to(dataset)
     shutil.copy(ROOT / "tests/golden/oadtr_decoder.pth", folder / "oadtr.pth")
     shutil.copy(ROOT / "tests/golden/oadtr_b1.pth", folder / "oadtr_b1.pth")
-    shutil.copy(ROOT / "tests/golden/oadtr_b2.pth", folder / "oadtr_b2.pth")
+    for name in ("oadtr_b2.pth", "miniroad.pth", "lstr.pth", "lstr.yaml", "testra_decay.pth", "testra_decay.yaml"):
+        shutil.copy(ROOT / "tests/golden" / name, folder / name)
     shutil.copy(ROOT / "tests/golden/oadtr_b1.pth", folder / "FILE")
     shutil.copy(ROOT / "tests/golden/thumos_metrics.npz", folder / "scores.npz")
     for name in ("runs/gtzan-cotrans-b1",):
         (folder / name).mkdir(parents=True)
         shutil.copy(ROOT / "weights/models/music-genre.safetensors", folder / name / "best.safetensors")
     _features(folder / "features.npy", 36)
+    _features(folder / "frames.npy", 32)
     _checkpoint(folder / "model.safetensors")
     _programs(folder / "bin")
     return folder
