@@ -46,7 +46,8 @@ class VideoTrackReader(TrackReader):
 
     def push(self, frame: Any) -> Iterator[VideoFrame]:
         """The frame for an `av.VideoFrame`, unless it comes before the start or out of order."""
-        stated = float(frame.duration * frame.time_base) if frame.duration and frame.time_base else 0.0
+        ticks = getattr(frame, "duration", 0)  # PyAV 14.2 does not tell it
+        stated = float(ticks * frame.time_base) if ticks and frame.time_base else 0.0
         duration = stated if self._timeline.plausible(stated) else self._usual
         time = self._timeline.place(timestamp(frame), duration)
         self.shown += 1
