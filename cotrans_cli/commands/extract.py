@@ -120,7 +120,7 @@ def extract(
         print_json(summary.to_dict())
     else:
         _print(summary)
-    if summary.reason not in (None, "sound"):  # what everybody expects of sound is in the summary anyway
+    if summary.reason and summary.unexpected:  # what everybody expects of sound is in the summary anyway
         note(f"{summary.features} was taken because of {summary.reason}; --features names others")
     for problem in summary.problems:
         note(f"cotrans: {problem}")

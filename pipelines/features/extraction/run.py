@@ -72,6 +72,7 @@ class Summary:
     elapsed: float
     files: tuple[str, ...] = field(default=())  # files for all recordings together
     reason: str | None = None  # why these features; None: they were named
+    unexpected: bool = False  # not all recordings have sound, so that the features are worth a remark
 
     def count(self, status: str) -> int:
         return sum(outcome.status == status for outcome in self.outcomes)
@@ -128,10 +129,11 @@ def extract(
     _check(out, options)
     started = time.monotonic()
     inputs = find_recordings(sources)
-    reason = None
+    reason, unexpected = None, False
     if options.features.names == AUTO:
         tracks = tracks_of(recording.path for recording in inputs.recordings)
         options, reason = replace(options, features=replace(options.features, names=tracks.features)), tracks.reason
+        unexpected = tracks.with_sound < tracks.files
     streams = StreamFactory(options.features, options.device)
     spec = streams.prototype().spec
     target = Target(out, options.layout, options.dtype, options.force)
@@ -169,6 +171,7 @@ def extract(
         elapsed=time.monotonic() - started,
         files=_join_oadtr(out) if options.layout == "oadtr" and out.is_dir() else (),
         reason=reason,
+        unexpected=unexpected,
     )
 
 
