@@ -12,6 +12,7 @@ from pipelines.datasets.feature_cache import OnItem
 from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.files import write_text
+from pipelines.metrics.rejection import Rejection
 from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.distributed import is_main_process, processes
@@ -144,6 +145,8 @@ def read_result(folder: RunFolder) -> RunResult:
         values = json.loads(folder.summary.read_text(encoding="utf-8"))
         del values["checkpoint"]
         values.pop("below_baseline", None)
+        if values.get("rejection") is not None:
+            values["rejection"] = Rejection.from_dict(values["rejection"])
         if values.get("baseline") is not None:
             values["baseline"] = PerFrameScores(**values["baseline"])
         for name in ("scores", "last_scores"):
