@@ -71,7 +71,7 @@ def lines(folder: Path) -> list[list[str]]:
         ["convert", str(golden), "--no-class-token", "--out", "converted.safetensors"],
         ["info", "converted.safetensors"],
         ["flops", "--model", "cotrans-b1"],
-        ["flops", "--checkpoint", "run/best.safetensors", "--json"],
+        ["flops", "run/best.safetensors", "--json"],
     ]
 
 
