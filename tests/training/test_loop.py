@@ -73,6 +73,7 @@ def test_learns_a_tiny_stream_problem_to_the_end(tmp_path: Path) -> None:
         "metrics.csv",
         "curves.png",
         "summary.json",
+        "README.md",
     }
 
 
@@ -175,7 +176,7 @@ def test_early_stop_and_plateau(tmp_path: Path) -> None:
     recipe = tiny_recipe(epochs=20, early_stop=2)
     recipe = replace(
         recipe,
-        optimizer=replace(recipe.optimizer, learning_rate=1e-9),
+        optimizer=replace(recipe.optimizer, learning_rate=1e-30),
         schedule=ScheduleOptions(name="plateau", factor=0.5, patience=0),
     )
     epochs: list[EpochDone] = []
@@ -186,7 +187,7 @@ def test_early_stop_and_plateau(tmp_path: Path) -> None:
         observer=lambda e: epochs.append(e) if isinstance(e, EpochDone) else None,
     )
     assert result.epochs == 3
-    assert [epoch.learning_rate for epoch in epochs] == [1e-9, 1e-9, 5e-10]
+    assert [epoch.learning_rate for epoch in epochs] == [1e-30, 1e-30, 5e-31]
 
 
 def test_small_data_are_passed_until_there_are_enough_steps(tmp_path: Path) -> None:
