@@ -28,7 +28,7 @@ class EvaluationProgress:
     def on_item(self, done: int, total: int, name: str) -> None:
         """Features of a recording are being extracted."""
         self._move("features", done, total)
-        if self._bar is None and not self._quiet and done and (done % NOTED_EVERY == 0 or done == total):
+        if self._bar is None and not self._quiet and done and done % NOTED_EVERY == 0:
             note(f"features: {done} of {total} recordings")
 
     def on_rows(self, model: str, mode: Mode, done: int, total: int) -> None:

@@ -29,7 +29,7 @@ class SplitRule:
 
     def __post_init__(self) -> None:
         check_fractions(self.validation or 0.0, self.test or 0.0)
-        if self.fold is not None and self.validation is not None:
+        if self.fold is not None and self.validation:  # 0, as in a recipe that trains on everything, asks for nothing
             raise UsageError("--fold says what to validate on: --validation does not go with it")
         if self.test_fold is not None and self.test is not None:
             raise UsageError("--test-fold says what to test on: --test does not go with it")

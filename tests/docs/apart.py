@@ -28,6 +28,9 @@ APART: dict[str, Apart] = {
         "weights that have to be downloaded", 6, "cotrans weights get tsn-resnet50-activitynet"
     ),
     "cotrans weights get mobilenet_v2-imagenet": Apart("a download"),
+    "cotrans train --dataset folder --root clips/ --features efficientnet_lite0": Apart(
+        "the stand-ins for clips are sounds", 3, "has no video track"
+    ),
     "cotrans weights get yamnet": Apart("a download"),
     "cotrans extract dog.ogg --features yamnet --output classes --out sounds/": Apart(
         "a network that has to be downloaded", 6, "cotrans weights get yamnet"

@@ -90,10 +90,17 @@ def interpret(shown: Shown, names: dict[str, Any]) -> int:
 def execute(shown: Shown) -> int:
     """Run the line and return its exit code: in this process where it is a plain `cotrans` command."""
     card = shown.page.startswith("weights/") and shown.text.startswith("cotrans train")
-    text = f"{shown.text} {'--epochs 1' if card else SHORTENED.get(shown.text, '')}".strip()
+    text = shortened(shown.text, "--epochs 1" if card else SHORTENED.get(shown.text, ""))
     if shown.needs_shell or not text.startswith("cotrans "):
         return subprocess.run(["bash", "-c", f"set -o pipefail; {text}"], timeout=300).returncode
     return run(Shown(shown.page, shown.line, text).words[1:])
+
+
+def shortened(command: str, options: str) -> str:
+    """The command with other options; what it says itself for the same ones is taken out, since each is given once."""
+    for flag in re.findall(r"(--[a-z][\w-]*)", options):
+        command = re.sub(rf" {flag}[ =]\S+", "", command)
+    return f"{command} {options}".strip()
 
 
 def parse(shown: Shown) -> None:
