@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotrans_cli.console import note, print_json, result_console
+from cotrans_cli.columns import room, wrapped
+from cotrans_cli.console import note, print_json, print_line
 from pipelines.wording import listed
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ Examples:
 
 
 WIDTH = 80  # columns: classes are easier to read in short lines
-MOST_NAMED = 40  # classes of a model that are listed
-_COLUMNS = {"model": "left", "classes": "left", "features": "left", "rows/s": "right", "window": "right"}
+MOST_NAMED = 12  # classes of a model that are listed
 
 
 def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
@@ -39,25 +39,20 @@ def models(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     if not shipped:
         note("no model is built into this copy of cotrans")
         return
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name, justify in _COLUMNS.items():
-        table.add_column(name, justify=justify, no_wrap=name != "classes")  # type: ignore[arg-type]
     for model in shipped:
-        hop = model.features.hop if model.features else None
-        table.add_row(
-            f"{model.name}\n(default)" if model.name == default else model.name,
-            listed(model.class_names, most=MOST_NAMED),
-            model.features.name if model.features else "unknown",
-            f"{1 / hop:g}" if hop else "",
-            f"{model.window * hop:g} s" if hop else f"{model.window} rows",
-        )
-    console = result_console()
-    console.width = min(console.width, WIDTH)
-    console.print(table)
+        print_line(f"{model.name}{' (default)' if model.name == default else ''}: {_facts(model)}")
+        for line in wrapped(listed(model.class_names, most=MOST_NAMED), indent="    ", available=min(room(), WIDTH)):
+            print_line(line)
     note("use one with `cotrans stream SOURCE --model NAME`; `cotrans info NAME` says more about it")
+
+
+def _facts(model: BuiltinModel) -> str:
+    """What it takes, how often, and how far back it looks."""
+    if model.features is None:
+        return f"{model.window} rows"
+    hop = model.features.hop
+    memory = f"remembers {model.window * hop:.3g} s" if model.window > 1 else "no memory of its own"
+    return f"{model.features.name}, {1 / hop:.3g} rows a second, {memory}"
 
 
 def _values(model: BuiltinModel) -> dict[str, Any]:

@@ -28,6 +28,12 @@ APART: dict[str, Apart] = {
         "weights that have to be downloaded", 6, "cotrans weights get tsn-resnet50-activitynet"
     ),
     "cotrans weights get mobilenet_v2-imagenet": Apart("a download"),
+    "python weights/recipes/make_golf_swing.py classifier.safetensors weights/models/golf-swing.safetensors": Apart(
+        "needs the result of hours of training"
+    ),
+    "cotrans evaluate --dataset golf --root GOLF/ --fold 3 --on validation --checkpoint golf-swing": Apart(
+        "clips that are not for redistribution", 3, "the folder GOLF does not exist"
+    ),
     "cotrans train --dataset folder --root clips/ --features efficientnet_lite0": Apart(
         "the stand-ins for clips are sounds", 3, "has no video track"
     ),
