@@ -113,3 +113,14 @@ def test_a_pipe_gets_utf_8_whatever_the_locale() -> None:
     ]
     done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert done.returncode == 0 and "–" in done.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize("name", ["keep.srt", "keep.csv", "keep.jsonl"])
+def test_a_source_that_cannot_be_played_empties_no_output(name: str, tmp_path: Path) -> None:
+    (tmp_path / "text.mp4").write_text("this is no video")
+    kept = tmp_path / name
+    kept.write_text("labels of yesterday")
+    assert run(["stream", str(tmp_path / "text.mp4"), "--model", "sound-events", "--fast", "--out", str(kept)]) == 3
+    assert kept.read_text() == "labels of yesterday"
+    assert run(["stream", "weights/demo/demo.ogg", "--fast", "-q", "--duration", "2", "--out", str(kept)]) == 0
+    assert "yesterday" not in kept.read_text() and kept.read_text()

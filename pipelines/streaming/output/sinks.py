@@ -26,26 +26,40 @@ class Sink(Protocol):
 
 
 class TextTarget:
-    """A file or an open stream. Every piece is flushed at once."""
+    """A file or an open stream. Every piece is flushed at once.
 
-    def __init__(self, where: Path | TextIO, position: int | None = None) -> None:
-        """position: go on in a file from this byte on; what came after it is cut off."""
+    What a file held before stays until there is something to write: a source that cannot be played empties nothing.
+    """
+
+    def __init__(self, where: Path | TextIO, header: str, position: int | None = None) -> None:
+        """header: written first. position: go on in a file from this byte on; what came after it is cut off."""
         self._own = isinstance(where, Path)
+        self._header: str | None = header  # None: it has begun
         self._name = str(where) if isinstance(where, Path) else "standard output"
-        self.fresh = True
         if isinstance(where, Path):
             try:
                 where.parent.mkdir(parents=True, exist_ok=True)
                 going_on = position is not None and where.is_file() and where.stat().st_size >= position
-                self._file = cast(TextIO, where.open("r+" if going_on else "w", encoding="utf-8", newline=""))
-                if going_on:
-                    self._file.truncate(cast(int, position))
+                kept = where.is_file()
+                self._file = cast(TextIO, where.open("r+" if kept else "w", encoding="utf-8", newline=""))
+                if going_on and position:
+                    self._file.truncate(position)
                     self._file.seek(0, 2)
-                    self.fresh = position == 0
+                    self._header = None
             except OSError as error:
                 raise InputError(f"cannot write to {where}: {error.strerror or error}") from error
         else:
             self._file = where
+            self.begin()
+
+    def begin(self) -> None:
+        """Something will be written: the file is emptied, and its header stands in it."""
+        if self._header is None:
+            return
+        header, self._header = self._header, None
+        if self._own and self._file.seekable():
+            self._file.truncate(0)
+        self.write(header)
 
     @property
     def position(self) -> int | None:
@@ -68,16 +82,21 @@ class TextTarget:
             self._file.close()
 
 
+def _failed(event: Event) -> bool:
+    """Whether it only says that a source could not be played."""
+    return isinstance(event, SourceEnded) and event.error is not None
+
+
 class FrameSink:
     """A line for every prediction."""
 
     def __init__(self, target: Path | TextIO, form: Format, state: Mapping[str, Any] | None = None) -> None:
-        self._target = TextTarget(target, (state or {}).get("position"))
+        self._target = TextTarget(target, form.header(), (state or {}).get("position"))
         self._form = form
-        if self._target.fresh:
-            self._target.write(form.header())
 
     def write(self, event: Event) -> None:
+        if not _failed(event):
+            self._target.begin()
         if isinstance(event, Prediction):
             self._target.write(self._form.prediction(event))
 
@@ -101,7 +120,7 @@ class SegmentSink:
     ) -> None:
         """merger: makes one for the source of that number and name. class_names: of the model that watches it."""
         state = state or {}
-        self._target = TextTarget(target, state.get("position"))
+        self._target = TextTarget(target, form.header(), state.get("position"))
         self._form, self._merger, self._class_names = form, merger, class_names
         self._written = int(state.get("written", 0))
         self._mergers: dict[int, SegmentMerger] = {}
@@ -109,10 +128,10 @@ class SegmentSink:
             self._mergers[int(number)] = merger(int(number), name)
             self._mergers[int(number)].restore(tracks)
         self._names = {int(number): name for number, (name, _) in state.get("open", {}).items()}
-        if self._target.fresh:
-            self._target.write(form.header())
 
     def write(self, event: Event) -> None:
+        if not _failed(event):
+            self._target.begin()
         if isinstance(event, SourceEnded):
             if event.number in self._mergers:
                 self._write(self._mergers.pop(event.number).finish(event.end))
