@@ -20,13 +20,13 @@ import torch
 from torch import nn
 
 from pipelines.model.presets import preset
-from pipelines.model.transformer import ContinualTransformer
-from pipelines.training.batching import BatchLoader
-from pipelines.training.loop import make_optimizer
-from pipelines.training.objective import Objective
-from pipelines.training.recipe import AugmentationOptions, OptimizerOptions, Recipe, TrainingOptions
-from pipelines.training.recordings import Recording
-from pipelines.training.sampling import sampling_plan
+from pipelines.model.transformer.model import ContinualTransformer
+from pipelines.training.fitting.loop import make_optimizer
+from pipelines.training.fitting.objective import Objective
+from pipelines.training.recipes.recipe import AugmentationOptions, OptimizerOptions, Recipe, TrainingOptions
+from pipelines.training.samples.batching import BatchLoader
+from pipelines.training.samples.recordings import Recording
+from pipelines.training.samples.sampling import sampling_plan
 
 MODELS = {
     "cotrans-b1 size": {"input_width": 128, "width": 192, "heads": 16, "feed_forward": 192, "classes": 10},

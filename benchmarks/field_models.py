@@ -21,13 +21,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pipelines.checkpoints.lstr_keys import TABLE, key_table
-from pipelines.checkpoints.lstr_reference import LstrReference
+from pipelines.checkpoints.projects.lstr_keys import TABLE, key_table
+from pipelines.checkpoints.projects.lstr_reference import LstrReference
 from pipelines.costs.counting import count_macs
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.kinds import make_model
-from pipelines.model.lstr_config import LstrConfig
+from pipelines.model.lstr.config import LstrConfig
 from pipelines.model.recurrent_config import RecurrentConfig
 
 LSTR = LstrConfig(

@@ -27,8 +27,8 @@ from pipelines.checkpoints.checkpoint import save_checkpoint
 from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.model import ContinualTransformer
-from pipelines.model.config import ModelConfig
 from pipelines.model.presets import preset
+from pipelines.model.transformer.config import ModelConfig
 from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources, open_model
 
 SOURCES, ROWS = 8, 240

@@ -9,11 +9,11 @@ from typing import Any
 
 import typer
 
+from cotrans_cli.arguments.help_text import examples, tidy
+from cotrans_cli.arguments.usage_message import usage_message
 from cotrans_cli.commands import convert, data, demo, evaluate, extract, flops, info, models, stream, train, weights
-from cotrans_cli.console import note, print_line
-from cotrans_cli.help_text import examples, tidy
-from cotrans_cli.terminal_text import prepare_output
-from cotrans_cli.usage_message import usage_message
+from cotrans_cli.display.console import note, print_line
+from cotrans_cli.display.terminal_text import prepare_output
 from pipelines import __version__
 from pipelines.errors import CotransError, InputError
 from pipelines.files import WriteError, unwritable

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pipelines.checkpoints.checkpoint import save_checkpoint as save_checkpoint
     from pipelines.datasets.opening import open_dataset as open_dataset
     from pipelines.errors import CotransError as CotransError
-    from pipelines.model.config import ModelConfig as ModelConfig
-    from pipelines.model.transformer import ContinualTransformer as ContinualTransformer
+    from pipelines.model.transformer.config import ModelConfig as ModelConfig
+    from pipelines.model.transformer.model import ContinualTransformer as ContinualTransformer
     from pipelines.streaming import open_stream as open_stream
     from pipelines.streaming.predicting.stream_model import open_model as open_model
 
@@ -41,8 +41,8 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "open_model": "pipelines.streaming.predicting.stream_model",
     "open_stream": "pipelines.streaming",
-    "ContinualTransformer": "pipelines.model.transformer",
-    "ModelConfig": "pipelines.model.config",
+    "ContinualTransformer": "pipelines.model.transformer.model",
+    "ModelConfig": "pipelines.model.transformer.config",
     "load_checkpoint": "pipelines.checkpoints.checkpoint",
     "save_checkpoint": "pipelines.checkpoints.checkpoint",
     "convert": "pipelines.api.conversion",

@@ -18,8 +18,8 @@ from pipelines.errors import (
     UsageError,
 )
 from pipelines.features.media import DamagedMediaError, MissingTrackError
-from pipelines.training.recipe import RecipeValueError, TrainingOptions
-from pipelines.training.recipe_file import build_recipe
+from pipelines.training.recipes.recipe import RecipeValueError, TrainingOptions
+from pipelines.training.recipes.recipe_file import build_recipe
 
 ROOT = Path(__file__).parents[1]
 READING = {

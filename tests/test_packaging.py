@@ -58,7 +58,7 @@ def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
         "weights/recipes/sound-events.toml",
         "weights/musicnn_msd_vgg.safetensors",
         "weights/speech_embedding.safetensors",
-        "pipelines/datasets/data/thumos14.json",
+        "pipelines/datasets/published/data/thumos14.json",
         "pipelines/py.typed",
     ):
         assert example in needed

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotrans_cli import lstr_options
-from cotrans_cli.choices import Activation, Encoding, Norm
-from cotrans_cli.console import note, print_json, print_line, status_console
-from cotrans_cli.facts import print_facts
-from cotrans_cli.options import UNSAID, Classifier, InputLayer, Prefix, option
+from cotrans_cli.arguments import lstr_options
+from cotrans_cli.arguments.choices import Activation, Encoding, Norm
+from cotrans_cli.arguments.options import UNSAID, Classifier, InputLayer, Prefix, option
+from cotrans_cli.display.console import note, print_json, print_line, status_console
+from cotrans_cli.display.facts import print_facts
 
 if TYPE_CHECKING:
     from pipelines.checkpoints.conversion import Conversion
@@ -187,10 +187,10 @@ def convert(
     from pipelines.checkpoints.output_path import output_path
 
     output_path(file, out, force, verify)  # what is wrong with it is told now, not after the imports below
-    from cotrans_cli.feature_flags import feature_request
+    from cotrans_cli.arguments.feature_flags import feature_request
     from pipelines.checkpoints.conversion import ConversionOptions
     from pipelines.checkpoints.conversion import convert as run_conversion
-    from pipelines.checkpoints.imported import Hints
+    from pipelines.checkpoints.foreign_files.imported import Hints
     from pipelines.checkpoints.labels import parse_labels
     from pipelines.files import refuse_overwriting
 

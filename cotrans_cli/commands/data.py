@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotrans_cli import dataset_options as options
-from cotrans_cli.console import note, print_json, print_line, result_console, status_console
-from cotrans_cli.download_progress import download_progress
+from cotrans_cli.arguments import dataset_options as options
+from cotrans_cli.display.console import note, print_json, print_line, result_console, status_console
+from cotrans_cli.display.download_progress import download_progress
 
 if TYPE_CHECKING:
     from pipelines.datasets.dataset import Dataset
@@ -78,7 +78,7 @@ def get(
     ] = False,
 ) -> None:
     """Fetch a dataset from its public home (resumable, checked) and unpack it."""
-    from pipelines.datasets.homes import default_root, find_home, get_dataset, known_homes
+    from pipelines.datasets.published.homes import default_root, find_home, get_dataset, known_homes
 
     if name is None:
         for home in known_homes().values():

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from cotrans_cli.commands.stream import stream
-from cotrans_cli.console import note
+from cotrans_cli.display.console import note
 
 NEXT = """
 That was a continual transformer: four times a second, one token in and one

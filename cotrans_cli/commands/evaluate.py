@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotrans_cli import dataset_options as flags_of_datasets
-from cotrans_cli.console import note
-from cotrans_cli.dataset_options import DATA
-from cotrans_cli.evaluation_display import evaluation_progress, print_comparison, print_evaluation
-from cotrans_cli.options import option
+from cotrans_cli.arguments import dataset_options as flags_of_datasets
+from cotrans_cli.arguments.dataset_options import DATA
+from cotrans_cli.arguments.options import option
+from cotrans_cli.display.console import note
+from cotrans_cli.display.evaluation import evaluation_progress, print_comparison, print_evaluation
 
 if TYPE_CHECKING:
     from pipelines.evaluation.comparison import ComparisonOptions

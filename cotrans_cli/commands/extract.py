@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from cotrans_cli.console import note, print_json, print_line, status_console
+from cotrans_cli.display.console import note, print_json, print_line, status_console
 
 if TYPE_CHECKING:
     from pipelines.features.extraction.run import OnProgress, Progress, Summary

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cotrans_cli.choices import Activation, Encoding, Norm, Positional, Stacking
-from cotrans_cli.console import note, print_json, print_line
-from cotrans_cli.options import Classifier, InputLayer, Prefix, option
+from cotrans_cli.arguments.choices import Activation, Encoding, Norm, Positional, Stacking
+from cotrans_cli.arguments.options import Classifier, InputLayer, Prefix, option
+from cotrans_cli.display.console import note, print_json, print_line
 
 EXAMPLES = """
 Examples:
@@ -170,7 +170,7 @@ def flops(
         if json:
             print_json({"plot": str(plot)})
         return
-    from cotrans_cli.flops_display import csv_text, show
+    from cotrans_cli.display.flops import csv_text, show
 
     if json:
         print_json(result.to_dict())

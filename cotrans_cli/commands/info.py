@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotrans_cli.console import print_json
-from cotrans_cli.facts import print_facts
+from cotrans_cli.display.console import print_json
+from cotrans_cli.display.facts import print_facts
 
 if TYPE_CHECKING:
     from pipelines.checkpoints.description import Description

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotrans_cli.columns import room, wrapped
-from cotrans_cli.console import note, print_json, print_line
+from cotrans_cli.display.columns import room, wrapped
+from cotrans_cli.display.console import note, print_json, print_line
 from pipelines.wording import listed
 
 if TYPE_CHECKING:

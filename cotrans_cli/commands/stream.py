@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from cotrans_cli.console import note
+from cotrans_cli.display.console import note
 
 if TYPE_CHECKING:
     from pipelines.streaming.run import StreamRun
@@ -258,8 +258,8 @@ def stream(
 
     The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
     """
-    from cotrans_cli.feature_flags import feature_request
-    from cotrans_cli.live_view import can_show, observing
+    from cotrans_cli.arguments.feature_flags import feature_request
+    from cotrans_cli.display.live_view import can_show, observing
     from pipelines.checkpoints.labels import parse_labels
     from pipelines.devices import use_threads
     from pipelines.features.request import parse_weights

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotrans_cli import dataset_options as flags_of_datasets
-from cotrans_cli.choices import Encoding, Positional
-from cotrans_cli.console import note, print_json, print_line
-from cotrans_cli.dataset_options import DATA
-from cotrans_cli.options import option
+from cotrans_cli.arguments import dataset_options as flags_of_datasets
+from cotrans_cli.arguments.choices import Encoding, Positional
+from cotrans_cli.arguments.dataset_options import DATA
+from cotrans_cli.arguments.options import option
+from cotrans_cli.display.console import note, print_json, print_line
 
 if TYPE_CHECKING:
-    from pipelines.training.recipe import Recipe
+    from pipelines.training.recipes.recipe import Recipe
 
 EXAMPLES = """
 Examples:
@@ -227,9 +227,9 @@ def train(
         require_free(out)  # what is wrong with it is told now, not after the imports below
     from pipelines.features.request import parse_weights
     from pipelines.toml import parse_pairs
-    from pipelines.training.distributed import is_main_process
-    from pipelines.training.own_data import plan_recipe
-    from pipelines.training.recipe_file import parse_settings, recipe_text
+    from pipelines.training.fitting.distributed import is_main_process
+    from pipelines.training.recipes.own_data import plan_recipe
+    from pipelines.training.recipes.recipe_file import parse_settings, recipe_text
 
     flags |= recipe_options(dataset_options)
     named = [key for key, value in flags.items() if value is not None]
@@ -270,10 +270,10 @@ def _run(
     quiet: bool,
     epochs: int | None = None,
 ) -> None:
-    from cotrans_cli.training_progress import print_result, print_seeds, training_progress
+    from cotrans_cli.display.training_progress import print_result, print_seeds, training_progress
     from pipelines.devices import use_threads
-    from pipelines.training.distributed import is_main_process
-    from pipelines.training.loop import TrainingInterrupted
+    from pipelines.training.fitting.distributed import is_main_process
+    from pipelines.training.fitting.loop import TrainingInterrupted
     from pipelines.training.seeds import SeedsResult, train_runs
 
     use_threads(threads)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cotrans_cli.columns import wrapped
-from cotrans_cli.console import print_json, print_line
-from cotrans_cli.download_progress import download_progress
+from cotrans_cli.display.columns import wrapped
+from cotrans_cli.display.console import print_json, print_line
+from cotrans_cli.display.download_progress import download_progress
 
 if TYPE_CHECKING:
     from pipelines.features.weights.store import WeightStatus

@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.api.progress import OnProgress, Progress
 from pipelines.checkpoints import conversion
 from pipelines.checkpoints.conversion import Conversion, ConversionOptions, Mode
-from pipelines.checkpoints.imported import Hints
+from pipelines.checkpoints.foreign_files.imported import Hints
 
 
 def convert(

@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.api.progress import OnProgress, Progress, on_item
 from pipelines.datasets.options import recipe_options
 from pipelines.training.events import EpochDone, Event, StepDone
-from pipelines.training.own_data import plan_recipe
+from pipelines.training.recipes.own_data import plan_recipe
 from pipelines.training.run import RunResult
 from pipelines.training.seeds import SeedsResult, train_runs
 

@@ -9,11 +9,11 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from pipelines.checkpoints.imported import Imported
-from pipelines.checkpoints.own_import import StackReference, filled_model
+from pipelines.checkpoints.foreign_files.imported import Imported
+from pipelines.checkpoints.projects.own_import import StackReference, filled_model
 from pipelines.errors import UsageError
-from pipelines.model.config import Encoding, ModelConfig
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.transformer.config import Encoding, ModelConfig
+from pipelines.model.transformer.model import ContinualTransformer
 
 
 def recycle(imported: Imported, positions: int, encoding: Encoding) -> Imported:

@@ -14,10 +14,10 @@ from torch import Tensor
 from pipelines import __version__
 from pipelines.checkpoints.adaptation import deepen, drop_decoder, recycle
 from pipelines.checkpoints.checkpoint import default_class_names, save_checkpoint, shape_text
-from pipelines.checkpoints.imported import Hints, Imported, position_entries
+from pipelines.checkpoints.foreign_files.imported import Hints, Imported, position_entries
 from pipelines.checkpoints.opening import OpenedSource, open_source
 from pipelines.checkpoints.output_path import output_path
-from pipelines.checkpoints.own_import import filled_model
+from pipelines.checkpoints.projects.own_import import filled_model
 from pipelines.checkpoints.proof import LIMIT, Distance, Progress, Proof, distance, prove, random_stream
 from pipelines.costs.counting import count_macs
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
@@ -28,8 +28,8 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.files import file_sha256, unwritable
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.base_config import BaseConfig
-from pipelines.model.config import ModelConfig
 from pipelines.model.continual_model import ContinualModel
+from pipelines.model.transformer.config import ModelConfig
 
 Mode = Literal["exact", "recycling", "deep"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import build_model, read_header
+from pipelines.checkpoints.foreign_files.source_file import SourceFile, file_kind, read_source
 from pipelines.checkpoints.opening import import_source, recognised_as
-from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source
 from pipelines.errors import CheckpointError, CotransError, InputError, SourceError, UsageError
 from pipelines.model import snapshot
 

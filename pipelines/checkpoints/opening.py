@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pipelines.checkpoints import encoder_import, lstr, miniroad, oadtr, own_import
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names, load_checkpoint
-from pipelines.checkpoints.encoder_layouts import find_encoder, joined_projections
-from pipelines.checkpoints.imported import Hints, Imported
-from pipelines.checkpoints.source_file import SourceFile, file_kind, read_source, require_finite
+from pipelines.checkpoints.foreign_files.imported import Hints, Imported
+from pipelines.checkpoints.foreign_files.source_file import SourceFile, file_kind, read_source, require_finite
+from pipelines.checkpoints.projects import encoder_import, lstr, miniroad, oadtr, own_import
+from pipelines.checkpoints.projects.encoder_layouts import find_encoder, joined_projections
 from pipelines.errors import CheckpointError
 from pipelines.wording import listed
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pipelines.checkpoints.imported import Outputs, Reference, StreamReference
+from pipelines.checkpoints.foreign_files.imported import Outputs, Reference, StreamReference
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.costs.work import Work, activation, aged, attention, elementwise, linear, norm, turned
-from pipelines.model.config import RELATIVE, ModelConfig
+from pipelines.model.transformer.config import RELATIVE, ModelConfig
 
 Modules = dict[str, Work]  # by module name, in the order in which they run
 

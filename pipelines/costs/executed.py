@@ -9,15 +9,16 @@ import torch
 from torch import Tensor
 
 from pipelines.costs.counting import MacCount, count_macs
-from pipelines.model import folding, retroactive
+from pipelines.model.attention import retroactive
+from pipelines.model.attention.ring import LockstepCursor
 from pipelines.model.base_config import BaseConfig
-from pipelines.model.block import Block
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.kinds import make_model
-from pipelines.model.places import fading, turn_at
-from pipelines.model.ring import LockstepCursor
+from pipelines.model.positions import folding
+from pipelines.model.positions.places import fading, turn_at
 from pipelines.model.state import FoldedState, RetroactiveState, StreamState
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.transformer.block import Block
+from pipelines.model.transformer.model import ContinualTransformer
 
 _SEED = 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.costs.block_work import Modules, add
 from pipelines.costs.work import Work, activation, attention, elementwise, linear, norm
-from pipelines.model.lstr_config import LstrConfig
+from pipelines.model.lstr.config import LstrConfig
 
 _PARTS = ("self-attention", "cross-attention", "feed-forward", "norms")
 

@@ -14,7 +14,7 @@ from pipelines.costs.block_work import (
     regular_block,
 )
 from pipelines.costs.work import Work, attention, elementwise, folded, linear, retroactive
-from pipelines.model.config import ModelConfig
+from pipelines.model.transformer.config import ModelConfig
 
 
 def step_work(config: ModelConfig) -> Modules:

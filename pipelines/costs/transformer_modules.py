@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.model.config import ModelConfig
+from pipelines.model.transformer.config import ModelConfig
 
 
 def module_order(config: ModelConfig) -> list[str]:

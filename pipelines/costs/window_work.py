@@ -15,8 +15,8 @@ from pipelines.costs.block_work import (
 )
 from pipelines.costs.step_work import single_output_block
 from pipelines.costs.work import Work, attention, elementwise, linear
-from pipelines.model.attention import group_sizes
-from pipelines.model.config import ModelConfig
+from pipelines.model.attention.banded import group_sizes
+from pipelines.model.transformer.config import ModelConfig
 
 
 def window_work(config: ModelConfig) -> Modules:

@@ -65,7 +65,7 @@ def elementwise(numbers: int) -> Work:
 
 
 def retroactive(slots: int, width: int, heads: int) -> Work:
-    """All rows brought up to date by one token (`pipelines/model/retroactive.py`), none computed anew but the newest.
+    """All rows brought up to date by one token (`model/attention/retroactive.py`), none computed anew but the newest.
 
     Values carry two more columns, so a head of width w multiplies w + 2. Both changes, the new token's and the leaving
     one's, are products with two columns; the newest row is computed in full.
@@ -90,7 +90,7 @@ def turned(rows: int, width: int) -> Work:
 
 
 def folded(rows: int, width: int, parts: int, pre_norm: bool) -> Work:
-    """Putting static positions into `parts` (of query, key, value) of the rows: see `pipelines/model/folding.py`.
+    """Putting static positions into `parts` (of query, key, value) of the rows: see `model/positions/folding.py`.
 
     No matrix product. By the paper's rule, its multiplications: the rows' variances, and their scale.
     """

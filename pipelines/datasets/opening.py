@@ -17,12 +17,12 @@ from pipelines.wording import did_you_mean
 # Name on the command line -> module with `open(root, **options) -> Dataset` and the text `OBTAIN`. `SAMPLE`, where
 # there is one, is a folder with a small part that ships with cotrans: it is opened when nobody names another.
 MODULES = {
-    "gtzan": "pipelines.datasets.gtzan",
-    "thumos14": "pipelines.datasets.thumos14",
-    "tvseries": "pipelines.datasets.tvseries",
-    "folder": "pipelines.datasets.folder",
-    "digits": "pipelines.datasets.digit_streams",
-    "golf": "pipelines.datasets.golf",
+    "gtzan": "pipelines.datasets.published.gtzan",
+    "thumos14": "pipelines.datasets.published.thumos14",
+    "tvseries": "pipelines.datasets.published.tvseries",
+    "folder": "pipelines.datasets.own.folder",
+    "digits": "pipelines.datasets.published.digit_streams",
+    "golf": "pipelines.datasets.published.golf",
 }
 ROOT_VARIABLE = "COTRANS_DATA"  # the folder that holds datasets, or one dataset
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset, Kind
-from pipelines.datasets.feature_rows import open_rows
-from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
+from pipelines.datasets.rows.feature_rows import open_rows
+from pipelines.datasets.rows.frame_targets import frame_targets
 from pipelines.errors import InputError
 from pipelines.features.files.npy_reader import read_npy
 from pipelines.wording import listed

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
 from pipelines.datasets.dataset import ALL, Dataset
-from pipelines.datasets.feature_cache import OnItem
+from pipelines.datasets.rows.feature_cache import OnItem
 from pipelines.devices import choose_device
 from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.evaluation.data.contenders import Contender, load_contender
@@ -35,7 +35,7 @@ from pipelines.evaluation.scores.smoothing import Smoothing
 from pipelines.evaluation.scores.spotting import THRESHOLD
 from pipelines.evaluation.tables.report import mean_and_deviation
 from pipelines.running.runner import MODES, Damage, Mode, Speed
-from pipelines.training.per_frame import WHAT_TO_TRY
+from pipelines.training.fitting.baseline import WHAT_TO_TRY
 
 OnRows = Callable[[str, Mode, int, int], None]  # row of the table, mode, feature rows done, feature rows in all
 # auto: where the training split has its features already, of gtzan and of frames. Extracting them would take the

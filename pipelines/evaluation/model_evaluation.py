@@ -10,9 +10,9 @@ import torch
 
 from pipelines.costs.counting import count_macs
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.feature_rows import open_rows
-from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.item import Item
+from pipelines.datasets.rows.feature_rows import open_rows
+from pipelines.datasets.rows.frame_targets import frame_targets
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.scores.classification import score_clips
 from pipelines.evaluation.scores.detection import DetectionOptions, score_detection

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.feature_rows import open_rows
+from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.evaluation.model_evaluation import detection_protocol, predictions_of, score_dataset
 from pipelines.evaluation.scores.detection import DetectionOptions
 from pipelines.evaluation.scores.scoring import Evaluation
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.running.passes import Outputs
 from pipelines.running.runner import Run
-from pipelines.training.per_frame import fit_row_classifiers
-from pipelines.training.recordings import open_recordings
+from pipelines.training.fitting.baseline import fit_row_classifiers
+from pipelines.training.samples.recordings import open_recordings
 
 NAME = "single rows"
 

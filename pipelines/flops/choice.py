@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
-    from pipelines.checkpoints.imported import Hints
+    from pipelines.checkpoints.foreign_files.imported import Hints
     from pipelines.flops.scaling import Sweep
 
 # What is held while the other size is swept, unless the user says otherwise: the paper's figure.
@@ -137,7 +137,7 @@ def _model(options: FlopsOptions, name: str) -> Report:
 
 def _hints(options: FlopsOptions) -> Hints:
     """What the user says about a file that does not say it itself."""
-    from pipelines.checkpoints.imported import Hints
+    from pipelines.checkpoints.foreign_files.imported import Hints
 
     known = {item.name for item in fields(Hints)} - {"positions", "encoding"}
     strange = [name for name in options.sizes if name not in known]

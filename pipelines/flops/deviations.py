@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines.flops.published import TOLERANCE, Published
-from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset
+from pipelines.model.transformer.config import ModelConfig
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import torch
 from pipelines.costs.attention_cost import KINDS, Kind, attention_costs
 from pipelines.costs.executed import random_tokens, warmed_up
 from pipelines.costs.model_cost import ModelCost
-from pipelines.model import retroactive
-from pipelines.model.attention import attend, attend_one
+from pipelines.model.attention import retroactive
+from pipelines.model.attention.banded import attend, attend_one
+from pipelines.model.attention.ring import LockstepCursor
 from pipelines.model.continual_model import ContinualModel
-from pipelines.model.ring import LockstepCursor
 from pipelines.model.state import RetroactiveState
 
 _SECONDS = 0.4  # spent on each measurement

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.checkpoints.imported import Hints
+from pipelines.checkpoints.foreign_files.imported import Hints
 from pipelines.checkpoints.opening import open_checkpoint
 from pipelines.costs.executed import Executed, build_model, execute
 from pipelines.costs.model_cost import ModelCost, model_cost
@@ -15,9 +15,9 @@ from pipelines.flops.deviations import reasons
 from pipelines.flops.measuring import ModelTime, measure_model
 from pipelines.flops.published import Published, find_published
 from pipelines.model.base_config import BaseConfig
-from pipelines.model.config import ModelConfig
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.presets import Run, get_preset
+from pipelines.model.transformer.config import ModelConfig
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from pipelines.model.base_config import BaseConfig
-from pipelines.model.config import ModelConfig
 from pipelines.model.presets import get_preset, preset
+from pipelines.model.transformer.config import ModelConfig
 
 # A published number that is further off than this gets its reasons printed.
 TOLERANCE = 0.005

@@ -8,15 +8,15 @@ from typing import Any, cast
 
 from pipelines.errors import ConfigurationError
 from pipelines.model.base_config import DEFAULT_KIND, BaseConfig, parse_config
-from pipelines.model.config import ModelConfig
 from pipelines.model.continual_model import ContinualModel
-from pipelines.model.lstr import LstrModel
-from pipelines.model.lstr_config import LstrConfig
+from pipelines.model.lstr.config import LstrConfig
+from pipelines.model.lstr.model import LstrModel
 from pipelines.model.per_frame import PerFrameModel
 from pipelines.model.per_frame_config import PerFrameConfig
 from pipelines.model.recurrent import RecurrentModel
 from pipelines.model.recurrent_config import RecurrentConfig
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.transformer.config import ModelConfig
+from pipelines.model.transformer.model import ContinualTransformer
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipelines.model.continual_model import ContinualModel
-from pipelines.model.embedding import Embedding
 from pipelines.model.recurrent_config import RecurrentConfig
 from pipelines.model.state import StreamState
+from pipelines.model.transformer.embedding import Embedding
 
 
 class RecurrentState(NamedTuple):

@@ -42,8 +42,8 @@ from pipelines.files import atomic_write, unwritable, write_text
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.continual_model import ContinualModel
 from pipelines.training.events import EpochDone
-from pipelines.training.recipe import Recipe
-from pipelines.training.recipe_file import parse_recipe, recipe_text
+from pipelines.training.recipes.recipe import Recipe
+from pipelines.training.recipes.recipe_file import parse_recipe, recipe_text
 from pipelines.training.run_place import BEST, STATE, require_free
 
 STATE_VERSION = 1

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pipelines.training.per_frame import PerFrameScores
-from pipelines.training.validation import METRICS, Scores
+from pipelines.training.fitting.baseline import PerFrameScores
+from pipelines.training.fitting.validation import METRICS, Scores
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from pipelines.features.spec import FeatureSpec
 from pipelines.model.base_config import BaseConfig
-from pipelines.training.data import TrainingData
+from pipelines.training.fitting.validation import METRICS, Scores
 from pipelines.training.run_place import BEST
-from pipelines.training.validation import METRICS, Scores
+from pipelines.training.samples.opening import TrainingData
 
 Confusion = NDArray[np.int64]  # (classes, classes): truth by answer
 WHOLE_TABLE = 12  # classes: with more, the commonest mistakes are listed instead

@@ -12,7 +12,7 @@ import torch
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint, read_header
-from pipelines.datasets.feature_cache import OnItem
+from pipelines.datasets.rows.feature_cache import OnItem
 from pipelines.datasets.source import open_source
 from pipelines.devices import choose_device, multiplies_bfloat16
 from pipelines.errors import ConfigurationError, InputError
@@ -21,27 +21,27 @@ from pipelines.files import write_text
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
 from pipelines.training.artifacts import ModelDescription, RunFolder, command_line, describe_environment
-from pipelines.training.augment import is_active
-from pipelines.training.bands import band_layout
-from pipelines.training.batching import BatchLoader
-from pipelines.training.data import TrainingData, open_data
-from pipelines.training.distributed import CPU, Processes, processes
 from pipelines.training.events import BaselineDone, Observer, Remark, nobody
-from pipelines.training.finetune_extractor import finetune_extractor
-from pipelines.training.initial_model import check_initial_features, make_model, model_config
-from pipelines.training.loop import Problem, Trainer
-from pipelines.training.losses import score_kind
+from pipelines.training.fitting.baseline import PerFrameScores, fit_row_classifiers, score_row_classifiers
+from pipelines.training.fitting.distributed import CPU, Processes, processes
+from pipelines.training.fitting.finetune_extractor import finetune_extractor
+from pipelines.training.fitting.initial_model import check_initial_features, make_model, model_config
+from pipelines.training.fitting.loop import Problem, Trainer
+from pipelines.training.fitting.losses import score_kind
+from pipelines.training.fitting.objective import Objective
+from pipelines.training.fitting.validation import Scores, Validator
 from pipelines.training.model_card import model_card
-from pipelines.training.objective import Objective
-from pipelines.training.own_data import coarse_score
-from pipelines.training.per_frame import PerFrameScores, fit_row_classifiers, score_row_classifiers
-from pipelines.training.recipe import Recipe
-from pipelines.training.recipe_file import recipe_values
-from pipelines.training.rejection import add_rejection, store_rejection
+from pipelines.training.none_of_these.rejection import add_rejection, store_rejection
+from pipelines.training.recipes.own_data import coarse_score
+from pipelines.training.recipes.recipe import Recipe
+from pipelines.training.recipes.recipe_file import recipe_values
 from pipelines.training.run_place import require_writable
-from pipelines.training.sampling import sampling_plan
-from pipelines.training.statistics import FeatureStatistics, feature_statistics
-from pipelines.training.validation import Scores, Validator
+from pipelines.training.samples.augment import is_active
+from pipelines.training.samples.bands import band_layout
+from pipelines.training.samples.batching import BatchLoader
+from pipelines.training.samples.opening import TrainingData, open_data
+from pipelines.training.samples.sampling import sampling_plan
+from pipelines.training.samples.statistics import FeatureStatistics, feature_statistics
 
 if TYPE_CHECKING:
     import pandas

@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipelines.datasets.feature_cache import OnItem
+from pipelines.datasets.rows.feature_cache import OnItem
 from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.files import write_text
 from pipelines.metrics.rejection import Rejection
 from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
-from pipelines.training.distributed import is_main_process, processes
 from pipelines.training.events import Observer, SeedBegins, nobody
-from pipelines.training.per_frame import PerFrameScores
-from pipelines.training.recipe import Recipe
-from pipelines.training.recipe_file import recipe_text
+from pipelines.training.fitting.baseline import PerFrameScores
+from pipelines.training.fitting.distributed import is_main_process, processes
+from pipelines.training.fitting.validation import METRICS, Scores
+from pipelines.training.recipes.recipe import Recipe
+from pipelines.training.recipes.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
 from pipelines.training.run_place import SEEDS, require_free
-from pipelines.training.validation import METRICS, Scores
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pipelines.model.lstr import sinusoids
-from pipelines.model.lstr_config import LstrConfig
+from pipelines.model.lstr.config import LstrConfig
+from pipelines.model.lstr.model import sinusoids
 
 
 def lstr_weights(config: LstrConfig, seed: int = 0, positions: int = 200) -> dict[str, Tensor]:

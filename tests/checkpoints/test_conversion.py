@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from pipelines.checkpoints import conversion as conversion_module
 from pipelines.checkpoints import load_checkpoint, save_checkpoint
 from pipelines.checkpoints.conversion import Conversion, ConversionOptions, convert
-from pipelines.checkpoints.imported import Hints, Outputs
-from pipelines.checkpoints.oadtr import read
+from pipelines.checkpoints.foreign_files.imported import Hints, Outputs
+from pipelines.checkpoints.foreign_files.source_file import SourceFile
 from pipelines.checkpoints.output_path import output_path
-from pipelines.checkpoints.own_import import OwnReference, filled_model
+from pipelines.checkpoints.projects.oadtr import read
+from pipelines.checkpoints.projects.own_import import OwnReference, filled_model
 from pipelines.checkpoints.proof import Proof, prove, random_stream
-from pipelines.checkpoints.source_file import SourceFile
 from pipelines.costs.model_cost import model_cost
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.model import ContinualTransformer, ModelConfig

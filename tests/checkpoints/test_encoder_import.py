@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from pipelines.checkpoints.imported import Hints, Imported
+from pipelines.checkpoints.foreign_files.imported import Hints, Imported
 from pipelines.checkpoints.opening import open_checkpoint, open_source
-from pipelines.checkpoints.own_import import filled_model
+from pipelines.checkpoints.projects.own_import import filled_model
 from pipelines.checkpoints.proof import prove, random_stream
 from pipelines.errors import CheckpointError, ConfigurationError, UsageError
-from pipelines.model.config import Activation
+from pipelines.model.transformer.config import Activation
 
 WIDTH, HEADS, WINDOW = 16, 4, 6
 KNOWN = Hints(heads=HEADS, window=WINDOW)

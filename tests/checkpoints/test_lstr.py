@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 
 from pipelines.checkpoints import load_checkpoint
 from pipelines.checkpoints.conversion import Conversion, ConversionOptions, convert
-from pipelines.checkpoints.imported import Hints
+from pipelines.checkpoints.foreign_files.imported import Hints
 from pipelines.checkpoints.opening import open_source
 from pipelines.errors import CheckpointError, ConfigurationError, CotransError, InputError, UsageError
-from pipelines.model.lstr_config import LstrConfig
+from pipelines.model.lstr.config import LstrConfig
 from tests.checkpoints.made_lstr import lstr_weights
 from tests.model.test_lstr import SMALL
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from pipelines.checkpoints import load_checkpoint
 from pipelines.checkpoints.conversion import ConversionOptions, convert
-from pipelines.checkpoints.imported import Hints
+from pipelines.checkpoints.foreign_files.imported import Hints
 from pipelines.checkpoints.opening import open_source
 from pipelines.errors import CheckpointError, UsageError
 

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from pipelines.checkpoints.imported import Hints
+from pipelines.checkpoints.foreign_files.imported import Hints
 from pipelines.checkpoints.opening import OpenedSource, open_checkpoint, open_source
-from pipelines.checkpoints.own_import import filled_model
+from pipelines.checkpoints.projects.own_import import filled_model
 from pipelines.checkpoints.proof import prove, random_stream
 from pipelines.errors import CheckpointError, UsageError
 from tests.checkpoints.made_oadtr import oadtr_weights

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import torch
 
+from pipelines.checkpoints.foreign_files.source_file import read_source
+from pipelines.checkpoints.foreign_files.torch_file import read_torch_file
 from pipelines.checkpoints.opening import open_source
-from pipelines.checkpoints.source_file import read_source
-from pipelines.checkpoints.torch_file import read_torch_file
 from pipelines.errors import CheckpointError, InputError
 
 

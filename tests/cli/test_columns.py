@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cotrans_cli.columns import aligned, parts_that_fit, wrapped
+from cotrans_cli.display.columns import aligned, parts_that_fit, wrapped
 
 WORDS = st.text("abc,.0123456789", min_size=1, max_size=12)
 

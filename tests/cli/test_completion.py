@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cotrans_cli.completion import TABLE
+from cotrans_cli.arguments.completion import TABLE
 from tests.docs.command_line import all_commands
 
 

@@ -10,7 +10,7 @@ import typer
 from cotrans_cli.main import app, run
 from pipelines.datasets.opening import MODULES, dataset_options
 from pipelines.datasets.options import DATASET_OPTIONS, OPTIONS_BY_NAME, recipe_options
-from pipelines.training.recipe_file import parse_recipe
+from pipelines.training.recipes.recipe_file import parse_recipe
 from tests.evaluation.evaluation_problems import write_clips
 
 ROOT = typer.main.get_command(app)

@@ -14,8 +14,8 @@ import torch
 
 from cotrans_cli.main import run
 from pipelines.checkpoints.checkpoint import load_checkpoint
-from pipelines.datasets.gtzan import GENRES
 from pipelines.datasets.opening import open_dataset
+from pipelines.datasets.published.gtzan import GENRES
 from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 from tests.datasets.dataset_builders import write_sound, write_thumos_lstr

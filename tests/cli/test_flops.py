@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cotrans_cli.display.text_chart import log_chart
 from cotrans_cli.main import run
-from cotrans_cli.text_chart import log_chart
 
 Output = pytest.CaptureFixture[str]
 

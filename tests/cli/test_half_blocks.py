@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cotrans_cli.half_blocks import UPPER_HALF, HalfBlocks, fitted
-from cotrans_cli.live_view import LEAST_PICTURE, LiveView
+from cotrans_cli.display.half_blocks import UPPER_HALF, HalfBlocks, fitted
+from cotrans_cli.display.live_view import LEAST_PICTURE, LiveView
 from pipelines.features.media import VideoFrame
 from pipelines.streaming.sources.source import StreamSource
 from tests.cli.test_live_view import CLASSES, frame

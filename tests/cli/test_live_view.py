@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cotrans_cli.live_view import LiveView, clock
+from cotrans_cli.display.live_view import LiveView, clock
 from pipelines.errors import InputError
 from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.output.summary import Statistics

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from cotrans_cli.commands.train import train
 from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.errors import ConfigurationError, CotransError, InputError, UsageError
-from pipelines.training.recipe_file import parse_recipe
+from pipelines.training.recipes.recipe_file import parse_recipe
 from tests.features.made_recordings import write_sound
 
 app = typer.Typer()

@@ -14,11 +14,11 @@ from pipelines.costs.executed import build_model, execute, random_tokens, warmed
 from pipelines.costs.model_cost import model_cost
 from pipelines.errors import ConfigurationError
 from pipelines.model.base_config import BaseConfig
-from pipelines.model.config import ModelConfig
 from pipelines.model.per_frame_config import PerFrameConfig
 from pipelines.model.presets import PRESETS, preset
 from pipelines.model.recurrent_config import RecurrentConfig
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.transformer.config import ModelConfig
+from pipelines.model.transformer.model import ContinualTransformer
 from tests.model.small import small_preset
 
 SMALL = {"input_width": 7, "width": 12, "heads": 3, "feed_forward": 9, "window": 6, "classes": 4}

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.shipped import shipped_list
+from pipelines.datasets.published.shipped import shipped_list
 
 RATE = 8000  # Hz
 

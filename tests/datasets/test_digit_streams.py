@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from pipelines.datasets import digit_streams
-from pipelines.datasets.frame_targets import frame_targets
+from pipelines.datasets.mixing.stream_mixer import Recording
 from pipelines.datasets.opening import open_dataset
-from pipelines.datasets.stream_mixer import Recording
+from pipelines.datasets.published import digit_streams
+from pipelines.datasets.rows.frame_targets import frame_targets
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_sound
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.feature_cache import cached_features
 from pipelines.datasets.item import Item
+from pipelines.datasets.rows.feature_cache import cached_features
 from pipelines.datasets.source import FeatureOptions
 from pipelines.features.request import FeatureRequest
 from tests.features.made_recordings import write_sound

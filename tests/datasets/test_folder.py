@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.opening import open_dataset
+from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_features, write_sound
 

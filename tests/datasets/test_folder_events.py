@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets.feature_rows import open_rows
-from pipelines.datasets.frame_targets import frame_targets
 from pipelines.datasets.opening import open_dataset
+from pipelines.datasets.rows.feature_rows import open_rows
+from pipelines.datasets.rows.frame_targets import frame_targets
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_features, write_sound
 

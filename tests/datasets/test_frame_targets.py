@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.frame_targets import frame_range, frame_targets
 from pipelines.datasets.item import Item, Segment
+from pipelines.datasets.rows.frame_targets import frame_range, frame_targets
 from pipelines.errors import ConfigurationError, InputError
 
 

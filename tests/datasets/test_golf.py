@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.frame_targets import frame_targets
-from pipelines.datasets.golf import EVENTS, PHASES
 from pipelines.datasets.opening import open_dataset
+from pipelines.datasets.published.golf import EVENTS, PHASES
+from pipelines.datasets.rows.frame_targets import frame_targets
 from pipelines.errors import InputError, UsageError
 from tests.features.made_media import VideoTrackOptions, write_media
 

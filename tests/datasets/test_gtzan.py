@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.gtzan import GENRES
 from pipelines.datasets.opening import open_dataset
+from pipelines.datasets.published.gtzan import GENRES
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_features, write_sound
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from pipelines.datasets.mixing.stream_mixer import Recording, in_a_room, shuffled
 from pipelines.datasets.opening import open_dataset
-from pipelines.datasets.stream_mixer import Recording, in_a_room, shuffled
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_sound
 

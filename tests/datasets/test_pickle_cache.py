@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets.pickle_cache import PickleFile
+from pipelines.datasets.rows.pickle_cache import PickleFile
 from pipelines.errors import InputError
 
 MEMBER = "features.pickle"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipelines.datasets.item import Item, Segment
-from pipelines.datasets.split_rule import UNDECIDED, SplitRule
-from pipelines.datasets.splits import stable_fractions
+from pipelines.datasets.own.split_rule import UNDECIDED, SplitRule
+from pipelines.datasets.own.splits import stable_fractions
 
 
 @pytest.mark.parametrize(("validation", "test"), [(0.0, 0.4), (0.2, 0.4), (0.4, 0.0), (0.1, 0.8)])

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.datasets.shipped import shipped_list
+from pipelines.datasets.published.shipped import shipped_list
 from pipelines.model import ContinualTransformer, ModelConfig
 from tests.datasets.dataset_builders import write_thumos_oadtr
 from tests.docs.pages import ROOT

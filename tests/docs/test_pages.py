@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cotrans_cli.help_text import examples, joined
+from cotrans_cli.arguments.help_text import examples, joined
 from cotrans_cli.main import run
 from tests.docs.command_line import all_commands, option_names, parse_arguments, root_command
 from tests.docs.pages import PAGES, ROOT, inline_code, links, page_name

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.datasets.gtzan import GENRES
+from pipelines.datasets.published.gtzan import GENRES
 from pipelines.features.spec import FeatureSpec
 from pipelines.model import ContinualTransformer, ModelConfig
 

@@ -11,7 +11,7 @@ import torch
 
 from cotrans_cli.main import run
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.datasets.foreign_sound import RATE, foreign_sounds
+from pipelines.datasets.mixing.foreign_sound import RATE, foreign_sounds
 from pipelines.evaluation.scores.honesty import score_honesty
 from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory

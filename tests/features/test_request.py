@@ -17,10 +17,10 @@ from pipelines.features.extraction.run import ExtractionOptions, extract
 from pipelines.features.files.feature_files import read_features
 from pipelines.features.request import ONLY, FeatureRequest, parse_options, parse_weights
 from pipelines.features.stream_factory import StreamFactory
-from pipelines.model.config import ModelConfig
-from pipelines.model.transformer import ContinualTransformer
-from pipelines.training.recipe import Recipe
-from pipelines.training.recipe_file import parse_recipe, recipe_text
+from pipelines.model.transformer.config import ModelConfig
+from pipelines.model.transformer.model import ContinualTransformer
+from pipelines.training.recipes.recipe import Recipe
+from pipelines.training.recipes.recipe_file import parse_recipe, recipe_text
 from tests.features.made_recordings import write_video
 
 REQUEST = FeatureRequest(

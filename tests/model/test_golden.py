@@ -11,7 +11,7 @@ import torch
 
 from pipelines.costs.counting import count_macs
 from pipelines.model import ContinualTransformer, ModelConfig
-from pipelines.model.positional import cyclic_table
+from pipelines.model.positions.encodings import cyclic_table
 from pipelines.toml import load_toml
 
 FIGURES = load_toml(Path(__file__).parents[1] / "golden" / "paper_figures.toml")

@@ -27,7 +27,7 @@ from pipelines.model import (
 )
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.kinds import KINDS, settings_of
-from pipelines.model.lstr_config import LstrConfig
+from pipelines.model.lstr.config import LstrConfig
 from pipelines.model.presets import preset
 from tests.model.small import SIZES, stream
 from tests.model.test_lstr import SMALL

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pipelines.checkpoints.lstr_keys import TABLE, key_table
-from pipelines.checkpoints.lstr_reference import LstrReference
-from pipelines.model.lstr import LstrModel
-from pipelines.model.lstr_config import LstrConfig
+from pipelines.checkpoints.projects.lstr_keys import TABLE, key_table
+from pipelines.checkpoints.projects.lstr_reference import LstrReference
+from pipelines.model.lstr.config import LstrConfig
+from pipelines.model.lstr.model import LstrModel
 from tests.checkpoints.made_lstr import lstr_weights
 from tests.model.small import joined_states, relative_error
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pipelines.model.query_sums import Exchange, QuerySums, Samples, age_bias, attended, empty_sums, exchanged
+from pipelines.model.attention.query_sums import Exchange, QuerySums, Samples, age_bias, attended, empty_sums, exchanged
 
 HEADS, QUERIES, WIDTH = 2, 3, 4
 

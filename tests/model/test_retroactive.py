@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pipelines.model import RegularAttention, RetroactiveAttention, SingleOutputAttention, age_bias, retroactive
-from pipelines.model.attention import attend
-from pipelines.model.ring import LockstepCursor
+from pipelines.model import RegularAttention, RetroactiveAttention, SingleOutputAttention
+from pipelines.model.attention import retroactive
+from pipelines.model.attention.banded import attend
+from pipelines.model.attention.ring import LockstepCursor
+from pipelines.model.positions import age_bias
 
 HEADS, WIDTH = 2, 8
 Inputs = tuple[Tensor, Tensor, Tensor]

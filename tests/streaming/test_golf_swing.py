@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pipelines.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from pipelines.datasets.golf import PHASES, TABLE, read_swings
+from pipelines.datasets.published.golf import PHASES, TABLE, read_swings
 from pipelines.errors import ConfigurationError
 from pipelines.model.per_frame import PerFrameModel
 from pipelines.model.per_frame_config import PerFrameConfig

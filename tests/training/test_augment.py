@@ -14,16 +14,16 @@ from pipelines.errors import ConfigurationError
 from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
-from pipelines.model.transformer import ContinualTransformer
+from pipelines.model.transformer.model import ContinualTransformer
 from pipelines.training.artifacts import RunFolder
-from pipelines.training.augment import augment, warped
-from pipelines.training.bands import BandLayout, band_layout
-from pipelines.training.batching import BatchLoader
-from pipelines.training.recipe import AugmentationOptions, DataOptions, ScheduleOptions
+from pipelines.training.fitting.schedules import LearningRate
+from pipelines.training.recipes.recipe import AugmentationOptions, DataOptions, ScheduleOptions
 from pipelines.training.run import train, train_on
-from pipelines.training.sampling import Sample
-from pipelines.training.schedules import LearningRate
-from pipelines.training.statistics import FeatureStatistics, feature_statistics, folded, unfolded
+from pipelines.training.samples.augment import augment, warped
+from pipelines.training.samples.bands import BandLayout, band_layout
+from pipelines.training.samples.batching import BatchLoader
+from pipelines.training.samples.sampling import Sample
+from pipelines.training.samples.statistics import FeatureStatistics, feature_statistics, folded, unfolded
 from tests.training.training_problems import BANDS, WIDTH, stream, stream_data, tiny_config, tiny_recipe
 
 STATISTICS = FeatureStatistics(np.full(WIDTH, 7.0, np.float32), np.arange(1, WIDTH + 1, dtype=np.float32))

@@ -8,10 +8,10 @@ import numpy as np
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.training.artifacts import RunFolder
-from pipelines.training.data import TrainingData
-from pipelines.training.recipe_file import build_recipe
-from pipelines.training.recordings import Recording
+from pipelines.training.recipes.recipe_file import build_recipe
 from pipelines.training.run import train_on
+from pipelines.training.samples.opening import TrainingData
+from pipelines.training.samples.recordings import Recording
 
 WIDTH, CLASSES = 12, 4
 # The preset at a size for a test; everything else is what a user gets.

@@ -11,9 +11,9 @@ import soundfile
 from pipelines.datasets.opening import open_dataset
 from pipelines.errors import ConfigurationError, UsageError
 from pipelines.training.events import Event, Remark
-from pipelines.training.finetune_extractor import finetune_extractor, load_trainable
-from pipelines.training.recipe import Recipe
-from pipelines.training.recipe_file import build_recipe
+from pipelines.training.fitting.finetune_extractor import finetune_extractor, load_trainable
+from pipelines.training.recipes.recipe import Recipe
+from pipelines.training.recipes.recipe_file import build_recipe
 from pipelines.training.run import train
 
 

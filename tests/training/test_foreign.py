@@ -10,17 +10,17 @@ import soundfile
 import torch
 
 from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint
-from pipelines.datasets.foreign_sound import KINDS, RATE, foreign_sounds
+from pipelines.datasets.mixing.foreign_sound import KINDS, RATE, foreign_sounds
 from pipelines.errors import ConfigurationError
 from pipelines.metrics.rejection import Rejection, separation
 from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.streaming import PlayOptions, find_sources, open_model
 from pipelines.streaming.pipeline import Stream
-from pipelines.training.losses import frame_losses
-from pipelines.training.none_shift import with_none_shift
-from pipelines.training.recipe_file import build_recipe
-from pipelines.training.recordings import Recording
+from pipelines.training.fitting.losses import frame_losses
+from pipelines.training.none_of_these.none_shift import with_none_shift
+from pipelines.training.recipes.recipe_file import build_recipe
 from pipelines.training.run import train
+from pipelines.training.samples.recordings import Recording
 
 SECONDS = 1.5
 

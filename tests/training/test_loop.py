@@ -19,8 +19,8 @@ from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.events import EpochDone, Event, StepDone
-from pipelines.training.loop import TrainingInterrupted
-from pipelines.training.recipe import AugmentationOptions, Recipe, ScheduleOptions
+from pipelines.training.fitting.loop import TrainingInterrupted
+from pipelines.training.recipes.recipe import AugmentationOptions, Recipe, ScheduleOptions
 from pipelines.training.run import RunResult, train_on
 from tests.training.training_problems import BANDS, clip_data, stream_data, tiny_recipe, with_model
 
@@ -235,7 +235,7 @@ def test_state_of_another_model_is_refused(tmp_path: Path) -> None:
 def test_standardising_is_folded_into_the_checkpoint(tmp_path: Path) -> None:
     """The checkpoint takes raw features and gives the logits that the trained model gives for standardised ones."""
     from pipelines.training.run import make_model, make_problem, model_config
-    from pipelines.training.statistics import feature_statistics
+    from pipelines.training.samples.statistics import feature_statistics
 
     data = clip_data()
     recipe = tiny_recipe(epochs=2, standardize=True)
@@ -299,7 +299,7 @@ def test_two_gloo_processes_give_the_result_of_one(tmp_path: Path) -> None:
         "from dataclasses import replace\n"
         "from tests.training.training_problems import BANDS, clip_data\n"
         "from pipelines.training.artifacts import RunFolder\n"
-        "from pipelines.training.distributed import processes\n"
+        "from pipelines.training.fitting.distributed import processes\n"
         "from pipelines.training.run import train_on\n"
         "torch.set_num_threads(1)\n"
         "with processes(torch.device('cpu')) as group:\n"

@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from pipelines.model.transformer import ContinualTransformer
-from pipelines.training.batching import Batch, BatchLoader
-from pipelines.training.losses import frame_losses
-from pipelines.training.objective import Objective
-from pipelines.training.recipe import AugmentationOptions
-from pipelines.training.sampling import Sample
+from pipelines.model.transformer.model import ContinualTransformer
+from pipelines.training.fitting.losses import frame_losses
+from pipelines.training.fitting.objective import Objective
+from pipelines.training.recipes.recipe import AugmentationOptions
+from pipelines.training.samples.batching import Batch, BatchLoader
+from pipelines.training.samples.sampling import Sample
 from tests.training.training_problems import CLASSES, WINDOW, stream_data, tiny_config
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item, Segment
 from pipelines.features.request import FeatureRequest
-from pipelines.training.own_data import (
+from pipelines.training.recipes.own_data import (
     FEWEST_ROWS,
     MOST_EPOCHS,
     MOST_ROWS,
@@ -121,7 +121,7 @@ def test_a_recipe_a_preset_dataset_or_nothing_to_look_at_is_left_alone(tmp_path:
 @settings(deadline=None)
 @given(count=st.integers(2, 500), seconds=st.floats(0.1, 600), hop=st.sampled_from([0.05, 0.25, 1.0]))
 def test_rules_stay_within_their_bounds(count: int, seconds: float, hop: float) -> None:
-    from pipelines.training.own_data import _learning, _regularisation, _window
+    from pipelines.training.recipes.own_data import _learning, _regularisation, _window
 
     facts = data_facts(clips(count, seconds), FeatureRequest("logmel", hop=hop), "validation")
     window = _window(facts).values["model.window"]

@@ -12,11 +12,11 @@ from sklearn.linear_model import LogisticRegression
 from pipelines.errors import InputError
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.events import BaselineDone, Event
-from pipelines.training.per_frame import fit_row_classifiers, score_row_classifiers
-from pipelines.training.recordings import Recording
+from pipelines.training.fitting.baseline import fit_row_classifiers, score_row_classifiers
+from pipelines.training.fitting.validation import Validator
 from pipelines.training.run import train_on
+from pipelines.training.samples.recordings import Recording
 from pipelines.training.seeds import read_result
-from pipelines.training.validation import Validator
 from tests.training.training_problems import CLASSES, WIDTH, clip_data, stream, stream_data, tiny_recipe
 
 
@@ -91,7 +91,7 @@ def _mean_of_softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def test_a_long_recording_gives_evenly_spaced_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.training.per_frame.FLOATS", 100 * WIDTH)
+    monkeypatch.setattr("pipelines.training.fitting.baseline.FLOATS", 100 * WIDTH)
     recording = Recording("a", *_long())
     assert fit_row_classifiers([recording], "cross-entropy")[0].fitted_rows == 94  # every eighth of 750
 

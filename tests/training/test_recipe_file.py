@@ -8,9 +8,9 @@ import pytest
 
 from pipelines.datasets.source import open_source
 from pipelines.errors import ConfigurationError, UsageError
-from pipelines.model.config import RELATIVE
 from pipelines.model.presets import PRESETS
-from pipelines.training.recipe_file import (
+from pipelines.model.transformer.config import RELATIVE
+from pipelines.training.recipes.recipe_file import (
     build_recipe,
     find_recipe,
     parse_recipe,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import ConfigurationError
-from pipelines.training.sampling import SamplingPlan, sampling_plan
+from pipelines.training.samples.sampling import SamplingPlan, sampling_plan
 from tests.training.training_problems import tiny_config, tiny_recipe
 
 

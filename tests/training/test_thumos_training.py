@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.datasets.opening import open_dataset
-from pipelines.training.recipe_file import build_recipe
+from pipelines.training.recipes.recipe_file import build_recipe
 from pipelines.training.run import train
 
 WIDTHS = {"rgb_made_up": 10, "flow_made_up": 6}

@@ -10,16 +10,16 @@ import numpy as np
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
-from pipelines.model.config import ModelConfig
-from pipelines.training.data import TrainingData
-from pipelines.training.recipe import (
+from pipelines.model.transformer.config import ModelConfig
+from pipelines.training.recipes.recipe import (
     ModelOptions,
     OptimizerOptions,
     Recipe,
     ScheduleOptions,
     TrainingOptions,
 )
-from pipelines.training.recordings import Recording
+from pipelines.training.samples.opening import TrainingData
+from pipelines.training.samples.recordings import Recording
 
 WIDTH, CLASSES, WINDOW = 6, 4, 8
 # What rows of that width may be: two pieces of time of three mel bands.

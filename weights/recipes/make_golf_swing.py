@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.datasets.golf import PHASES
+from pipelines.datasets.published.golf import PHASES
 from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.model.per_frame import PerFrameModel

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 
-from pipelines.datasets.golf import PHASES, TABLE, Swing, read_swings
+from pipelines.datasets.published.golf import PHASES, TABLE, Swing, read_swings
 from pipelines.features.media import decode
 from pipelines.features.video.motion import CELLS, MAPS, WIDTH, MotionNetwork, grey_square, motion_maps
 from pipelines.files import atomic_write

@@ -15,8 +15,8 @@ from typing import Any
 
 from pipelines.checkpoints.builtin import builtin_names, find_model
 from pipelines.checkpoints.checkpoint import Checkpoint, read_header
+from pipelines.checkpoints.foreign_files.source_file import file_kind
 from pipelines.checkpoints.opening import open_checkpoint
-from pipelines.checkpoints.source_file import file_kind
 from pipelines.errors import InputError, UsageError
 from pipelines.training.artifacts import RunFolder
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from pipelines.checkpoints.checkpoint import Checkpoint
 from pipelines.datasets.dataset import ALL, Dataset
-from pipelines.datasets.feature_cache import OnItem, cached_features
 from pipelines.datasets.item import Item
 from pipelines.datasets.opening import dataset_options
 from pipelines.datasets.options import dividing_options
+from pipelines.datasets.rows.feature_cache import OnItem, cached_features
 from pipelines.datasets.source import DataSource, FeatureOptions, open_source
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.evaluation.data.contenders import training_record

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.datasets.dataset import ALL
-from pipelines.datasets.folder import TABLES
 from pipelines.datasets.options import dividing_options
+from pipelines.datasets.own.folder import TABLES
 from pipelines.errors import CotransError
 from pipelines.evaluation.data.contenders import training_record
 from pipelines.training.artifacts import RunFolder

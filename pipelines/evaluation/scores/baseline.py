@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.feature_rows import open_rows
 from pipelines.datasets.item import Item
+from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.errors import InputError, UsageError
 from pipelines.evaluation.scores.classification import ClassificationScore, score_clips
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pipelines.datasets.shipped import shipped_list
+from pipelines.datasets.published.shipped import shipped_list
 from pipelines.errors import ConfigurationError, UsageError
 
 Headline = Literal["mAP", "mcAP"]

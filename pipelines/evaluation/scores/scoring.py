@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.gtzan import GENRES
+from pipelines.datasets.published.gtzan import GENRES
 from pipelines.errors import InputError, UsageError
 from pipelines.evaluation.scores.bootstrap import Interval
 from pipelines.evaluation.scores.classification import (

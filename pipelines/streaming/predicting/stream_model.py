@@ -10,7 +10,7 @@ from typing import get_args
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint
-from pipelines.checkpoints.source_file import file_kind
+from pipelines.checkpoints.foreign_files.source_file import file_kind
 from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.feature_match import fitting_spec

@@ -51,7 +51,7 @@ def open_source_rows(source: StreamSource, width: int, wanted: FeatureSpec | Non
 
 def _pickled(path: Path, entry: str | None) -> dict[str, NDArray[Any]]:
     """The parts of a video by their names."""
-    from pipelines.datasets.pickle_cache import PickleFile, cached_arrays
+    from pipelines.datasets.rows.pickle_cache import PickleFile, cached_arrays
 
     videos = cached_arrays(PickleFile(path))
     if entry is None and len(videos) == 1:

@@ -1,0 +1,1 @@
+"""What a person types: options shared by commands, checks, completion, help."""

@@ -1,0 +1,306 @@
+"""The live view of `cotrans stream`, for terminals."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cotrans_cli.display.console import note, result_console
+from cotrans_cli.display.half_blocks import HalfBlocks
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.text import Text
+
+    from pipelines.features.media import VideoFrame
+    from pipelines.streaming.messages import Remark, SourceEnded
+    from pipelines.streaming.output.summary import Statistics
+    from pipelines.streaming.predicting.prediction import Prediction
+    from pipelines.streaming.predicting.stream_model import StreamModel
+    from pipelines.streaming.sources.source import StreamSource
+
+DARK = ("cyan", "yellow", "green", "magenta", "blue", "red")
+COLOURS = (*DARK, *(f"bright_{name}" for name in DARK))
+REFRESHES = 10  # per second
+STRIP = 400  # newest predictions that are remembered: the widest terminal
+TWO_COLUMNS = 100  # terminal columns from which on two panels stand side by side
+LEAST_PICTURE = 4  # lines below which a picture shows nothing
+NARROW = 48  # terminal columns below which there is no room for bars
+REMARKS = 3  # newest remarks that are shown
+
+
+class PlainObserver:
+    """Remarks as lines on stderr; predictions are written by the sinks."""
+
+    def __init__(self, several: bool) -> None:
+        """several: sources play; what is wrong with a single one ends the command, which says so."""
+        self._several = several
+
+    def begin(self, statistics: Statistics) -> None:
+        pass
+
+    def predicted(self, prediction: Prediction) -> None:
+        pass
+
+    def ended(self, event: SourceEnded) -> None:
+        if event.error is not None and self._several:
+            note(f"cotrans: error: {event.error}")
+
+    def pictured(self, number: int, frame: VideoFrame) -> None:
+        pass
+
+    def remark(self, remark: Remark) -> None:
+        note(f"{remark.source}: {remark.text}")
+
+
+@dataclass
+class _Shown:
+    """What is known of one source."""
+
+    name: str
+    newest: Prediction | None = None
+    strip: deque[tuple[str | None, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # label, warm-up
+    over: str | None = None  # "ended" or "failed"
+    picture: VideoFrame | None = None  # what is shown now; turned into colours when it is drawn
+    error: str | None = None  # what is wrong with it, if it never gave anything
+
+    @property
+    def state(self) -> str:
+        return self.over or ("playing" if self.newest else "waiting")
+
+
+class LiveView:
+    """A panel for each source. Predictions only leave their data here; drawing happens in rich's own thread."""
+
+    def __init__(
+        self, sources: Sequence[StreamSource], class_names: Sequence[str], console: Console, heading: str = ""
+    ) -> None:
+        """sources: each once for every model. class_names: of all models. heading: what they can hear or see."""
+        self._heading = heading
+        self._shown = [_Shown(source.name + (f" · {source.model}" if source.model else "")) for source in sources]
+        self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(class_names)}
+        self._label_width = max(len(name) for name in class_names)
+        self._console = console
+        self._statistics: Statistics | None = None
+        self._remarks: deque[str] = deque(maxlen=REMARKS)
+        self.errors: list[str] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was never anything to see."""
+        return all(shown.newest is None for shown in self._shown)
+
+    # ---- the observer --------------------------------------------------------------------------------------
+
+    def begin(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+
+    def predicted(self, prediction: Prediction) -> None:
+        shown = self._shown[prediction.source_number]
+        shown.newest = prediction
+        shown.strip.append((prediction.label, prediction.warmup))
+
+    def pictured(self, number: int, frame: VideoFrame) -> None:
+        self._shown[number].picture = frame
+
+    def ended(self, event: SourceEnded) -> None:
+        shown = self._shown[event.number]
+        shown.over = "ended" if event.error is None else "failed"
+        if event.error is not None:
+            self.errors.append(str(event.error))
+            if shown.newest is None:
+                shown.error = str(event.error).removeprefix(f"{event.name}: ")
+            else:
+                self._remarks.append(str(event.error))
+
+    def remark(self, remark: Remark) -> None:
+        self._remarks.append(f"{remark.source}: {remark.text}")
+
+    # ---- drawing -------------------------------------------------------------------------------------------
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.columns import Columns
+        from rich.text import Text
+
+        width, height = options.max_width, console.height
+        columns = 2 if width >= TWO_COLUMNS and len(self._shown) > 1 else 1
+        if self._heading:
+            yield Text(self._heading, style="dim", overflow="ellipsis", no_wrap=True)
+            height -= 1
+        room = (height - REMARKS - 1) * columns
+        tall = len(self._top(self._shown[0])) + 5
+        if width < NARROW or tall * len(self._shown) > max(room, tall):
+            yield from self._lines(width, height - REMARKS - 1)
+        else:
+            spare = room // len(self._shown) - tall  # lines that are left for each source's picture
+            wide = width if columns == 1 else (width - 1) // 2
+            panels = [self._panel(number, wide, spare) for number in range(len(self._shown))]
+            if columns == 1:
+                yield from panels
+            else:
+                yield Columns(panels, padding=(0, 1), width=wide)
+        for remark in list(self._remarks):
+            yield Text(remark, style="yellow", overflow="ellipsis", no_wrap=True)
+
+    def _panel(self, number: int, width: int, spare: int) -> RenderableType:
+        """spare: lines that a picture may take."""
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.text import Text
+
+        shown = self._shown[number]
+        inner = width - 4
+        head = Text(_shortened(shown.name, max(8, width - 22)), style="bold")
+        time = clock(shown.newest.time) if shown.newest else ""
+        playing = "warming up" if shown.newest and shown.newest.warmup else ""
+        foot = "  ".join(part for part in (time, playing if shown.state == "playing" else shown.state) if part)
+        body: list[RenderableType] = [Text(shown.error, style="yellow")] if shown.error else []
+        if not body:
+            if shown.picture is not None and self._colourful and spare >= LEAST_PICTURE:
+                body.append(HalfBlocks(shown.picture.image, inner, spare))
+            body += [self._bar(label, score, inner) for label, score in self._top(shown)]
+            body += [Text(), self._strip(shown, inner), self._numbers(number, inner)]
+        return Panel(
+            Group(*body),
+            title=head,
+            title_align="left",
+            subtitle=foot,
+            subtitle_align="right",
+            width=width,
+            border_style="red" if shown.over == "failed" else "dim" if shown.over else "white",
+        )
+
+    @property
+    def _colourful(self) -> bool:
+        return not self._console.no_color and self._console.color_system is not None
+
+    def _top(self, shown: _Shown) -> list[tuple[str, float]]:
+        if shown.newest is None:
+            return [("", 0.0)] * 3
+        return list(shown.newest.top)
+
+    def _bar(self, label: str, score: float, width: int) -> Text:
+        from rich.text import Text
+
+        names = min(self._label_width, max(8, width // 3))
+        room = max(4, width - names - 10)
+        colour = self._colours.get(label, "white")
+        line = Text(f"{_shortened(label, names):{names}} ", style=f"bold {colour}")
+        line.append(_blocks(score, room), style=colour)
+        line.append(f" {100 * score:6.1f} %" if label else "")
+        return line
+
+    def _strip(self, shown: _Shown, width: int) -> Text:
+        """The newest predictions, the newest last; letters where the terminal has no colours."""
+        from rich.text import Text
+
+        line = Text(no_wrap=True)
+        plain = not self._colourful
+        newest = list(shown.strip)[-width:]
+        for label, warmup in newest:
+            if label is None:
+                line.append("·", style="dim")
+            elif plain:
+                line.append(label[0].lower() if warmup else label[0].upper())
+            else:
+                line.append("▒" if warmup else "█", style=self._colours[label])
+        return line
+
+    def _numbers(self, number: int, width: int) -> Text:
+        from rich.text import Text
+
+        statistics = self._statistics
+        if statistics is None or self._shown[number].newest is None:
+            return Text("…", style="dim")
+        counts = statistics.sources[number]
+        pace = counts.seconds / max(statistics.wall_seconds, 1e-6)
+        p50, p95 = (1e3 * counts.latency.percentile(percent) for percent in (50, 95))
+        parts = [f"× {pace:.2f} real time", f"latency {p50:.0f} / {p95:.0f} ms (p50/p95)", f"dropped {counts.dropped}"]
+        text = " · ".join(parts)
+        if len(text) > width:
+            text = f"× {pace:.2f} · {p50:.0f}/{p95:.0f} ms p50/p95 · dropped {counts.dropped}"
+        if counts.reconnects:
+            text += f" · reconnected {counts.reconnects}"
+        return Text(text, style="dim", overflow="ellipsis", no_wrap=True)
+
+    def _lines(self, width: int, room: int) -> Iterator[Text]:
+        """A line for each source; where there are too many, for those that play, and how many others there are."""
+        from rich.text import Text
+
+        numbers = list(range(len(self._shown)))
+        if len(numbers) > room:
+            order = {"playing": 0, "failed": 1, "waiting": 2, "ended": 3}
+            numbers = sorted(sorted(numbers, key=lambda number: order[self._shown[number].state])[: room - 1])
+        yield from (self._line(number, width) for number in numbers)
+        if hidden := Counter(shown.state for number, shown in enumerate(self._shown) if number not in numbers):
+            counts = ", ".join(f"{count} {state}" for state, count in hidden.items())
+            yield Text(f"… and {hidden.total()} more: {counts}", style="dim", overflow="ellipsis", no_wrap=True)
+
+    def _line(self, number: int, width: int) -> Text:
+        """One source in one line, where there is no room for panels."""
+        from rich.text import Text
+
+        shown = self._shown[number]
+        line = Text(no_wrap=True, overflow="ellipsis")
+        room = min(20, max(6, width // 4))
+        line.append(f"{_shortened(shown.name, room):{room}} ", style="bold")
+        if shown.newest is None:
+            line.append(shown.error or shown.state, style="yellow" if shown.error else "dim")
+            return line
+        label, score = shown.newest.top[0]
+        line.append(f"{clock(shown.newest.time)} ", style="dim")
+        names = min(self._label_width, room)
+        line.append(f"{_shortened(label, names):{names}} {100 * score:4.0f} % ", style=self._colours[label])
+        if shown.over:
+            line.append(f"{shown.over} ", style="dim")
+        line.append_text(self._strip(shown, max(0, width - line.cell_len)))
+        return line
+
+
+@contextmanager
+def observing(
+    live: bool, sources: Sequence[StreamSource], models: Sequence[StreamModel]
+) -> Iterator[PlainObserver | LiveView]:
+    """Who watches the stream: the live view, or somebody who passes remarks on. sources: each once for every model."""
+    if not live:
+        yield PlainObserver(len(sources) > 1)
+        return
+    from rich.live import Live
+
+    console = result_console()
+    names = [name for model in models for name in model.class_names]
+    view = LiveView(sources, names, console, "; ".join(model.described for model in models))
+    live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
+    with Live(view, console=console, **live_options) as drawing:
+        yield view
+        drawing.transient = view.empty
+    if len(sources) > 1:
+        for error in view.errors:  # in full: the view cuts them off at its edge
+            note(f"cotrans: error: {error}")
+
+
+def can_show() -> bool:
+    """Whether standard output is a terminal that can be drawn on."""
+    console = result_console()
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any."""
+    minutes, rest = divmod(round(seconds, 1), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02d}:{rest:04.1f}" if hours else f"{minutes}:{rest:04.1f}"
+
+
+def _blocks(share: float, width: int) -> str:
+    """A bar in eighths of a character."""
+    eighths = round(share * width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + " ▏▎▍▌▋▊▉"[part].strip()).ljust(width)
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else "…" + text[-(width - 1) :]

@@ -1,0 +1,152 @@
+"""What a person sees of a training run: a bar with the time that is left, a line for each epoch, a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from cotrans_cli.display.console import note, print_line, status_console
+from pipelines.wording import counted
+
+if TYPE_CHECKING:
+    from pipelines.training.events import EpochDone, Event
+    from pipelines.training.fitting.baseline import PerFrameScores
+    from pipelines.training.run import RunResult
+    from pipelines.training.seeds import SeedsResult
+
+NAMES = {"accuracy": "accuracy", "accuracy_mean": "accuracy (mean)", "accuracy_vote": "accuracy (vote)", "map": "mAP"}
+
+SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line of 80
+
+
+class TrainingProgress:
+    """An observer of training: with a bar on a terminal, with plain lines elsewhere."""
+
+    def __init__(self, bar: Any | None, quiet: bool) -> None:
+        self._bar, self._quiet = bar, quiet
+        self._task: Any = None
+        self._extraction: Any = None
+
+    def __call__(self, event: Event) -> None:
+        from pipelines.training.events import BaselineDone, EpochDone, Remark, SeedBegins, StepDone
+
+        if isinstance(event, StepDone):
+            if self._bar is not None:
+                self._move(event.epochs, event.epoch - 1 + event.step / event.steps, event.epoch, event.loss)
+        elif isinstance(event, EpochDone):
+            self._line(epoch_line(event))
+        elif isinstance(event, BaselineDone):
+            self._line(f"single rows, no memory: {baseline_text(event.scores)}")
+        elif isinstance(event, SeedBegins):
+            self._close_bar()
+            self._line(f"seed {event.seed} ({event.number} of {event.count})")
+        elif isinstance(event, Remark):
+            self._line(event.text)
+
+    def on_item(self, done: int, total: int, name: str) -> None:
+        """Features of a recording are being extracted."""
+        if self._bar is not None:
+            if self._extraction is None:
+                self._extraction = self._bar.add_task("features", total=total, text="")
+            self._bar.update(self._extraction, completed=done, total=total, text=name)
+            if done == total:
+                self._bar.remove_task(self._extraction)
+                self._extraction = None
+        elif not self._quiet and total > 0 and done and done % 100 == 0:
+            note(f"features: {done} of {total} recordings")
+
+    def _move(self, epochs: int, done: float, epoch: int, loss: float) -> None:
+        text = f"epoch {epoch}/{epochs}  loss {loss:.4f}"
+        if self._task is None:
+            self._task = self._bar.add_task("training", total=epochs, text=text)  # type: ignore[union-attr]
+        self._bar.update(self._task, completed=done, total=epochs, text=text)  # type: ignore[union-attr]
+
+    def _close_bar(self) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.remove_task(self._task)
+        self._task = None
+
+    def _line(self, text: str) -> None:
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._bar.console.print(text, markup=False, highlight=False)
+        else:
+            note(text)
+
+
+@contextmanager
+def training_progress(quiet: bool) -> Iterator[TrainingProgress]:
+    """The observer for as long as a run lasts."""
+    console = status_console()
+    if quiet or not console.is_terminal:
+        yield TrainingProgress(None, quiet)
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[text]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        yield TrainingProgress(bar, quiet)
+
+
+def epoch_line(event: EpochDone) -> str:
+    """One epoch in one line."""
+    mark = "*" if event.best else " "  # in front: the end of a line may not be seen
+    parts = [f"{mark} epoch {event.epoch:3d}", f"loss {event.train_loss:.3f}"]
+    if event.scores is not None:
+        parts[-1] += f" / {event.scores.loss:.3f}"  # of training and of validation
+        values = {name: getattr(event.scores, name) for name in NAMES}
+        parts += [f"{SHORT[name]} {100 * value:.2f} %" for name, value in values.items() if value is not None]
+    parts.append(f"lr {event.learning_rate:.2g}")
+    parts.append(f"{event.seconds:.1f} s")
+    return "  ".join(parts)
+
+
+def print_result(result: RunResult) -> None:
+    """The summary of one run."""
+    print_line(f"best epoch       {result.best_epoch} of {result.epochs}")
+    if result.scores is not None:
+        for name in NAMES:
+            value = getattr(result.scores, name)
+            if value is not None:
+                print_line(
+                    f"{NAMES[name]:16} {100 * value:.2f} %  ({counted(result.validation_recordings, 'recording')})"
+                )
+        print_line(f"loss             {result.scores.loss:.4f}")
+    if result.baseline is not None:
+        print_line(f"single rows      {baseline_text(result.baseline)}")
+    print_line(f"parameters       {result.parameters:,}")
+    print_line(f"time             {result.seconds:.0f} s for {result.steps:,} steps")
+    print_line(f"checkpoint       {result.folder / 'best.safetensors'}")
+    if result.below_baseline:
+        from pipelines.training.fitting.baseline import WHAT_TO_TRY
+
+        note(f"worse than a classifier of single rows: the memory is worth nothing yet; try {WHAT_TO_TRY}")
+
+
+def baseline_text(scores: PerFrameScores) -> str:
+    """Both classifiers in one line."""
+    return f"{NAMES[scores.metric]} linear {100 * scores.linear:.2f} %, network {100 * scores.network:.2f} %"
+
+
+def print_seeds(result: SeedsResult) -> None:
+    """Mean and standard deviation over the seeds."""
+    print_line(f"{len(result.runs)} seeds")
+    for name in NAMES:
+        for last in (False, True):
+            summary = result.mean_deviation(name, last)
+            if summary is not None:
+                values = ", ".join(f"{100 * value:.2f}" for value in result.values(name, last))
+                when = "last epoch" if last else "best epoch"
+                print_line(
+                    f"{NAMES[name]:16} {100 * summary[0]:.2f} ± {100 * summary[1]:.2f} %  at the {when} ({values})"
+                )
+    print_line(f"folder           {result.folder}")

@@ -1,0 +1,152 @@
+"""Streams mixed from clips: pauses, noise and other speech between them, labels to the sample, made once and cached.
+
+A model that spots words in a stream has to be trained on streams. Few recordings are enough: each is used several
+times, in another order, at another pitch, in another room.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.dataset import SPLITS
+from pipelines.datasets.item import Item, Segment
+from pipelines.datasets.mixing.prepared_folder import INDEX, prepared_folder
+from pipelines.datasets.mixing.stream_mixer import Recording, levelled, mix_stream, plan_streams, shuffled
+from pipelines.errors import UsageError
+from pipelines.files import write_text
+
+VERSION = 4  # of the mixing: another number makes other streams
+HIGHEST_PITCH = 0.4  # beyond, words are not those of people any more
+EXCERPT = (0.3, 2.0)  # seconds of other sound between two words
+EXCERPT_CHANCE = 0.5  # of other sound between two words, where there is any
+SHUFFLED_CHANCE = 0.25  # of a shuffled word after a word
+
+
+@dataclass(frozen=True)
+class MixingOptions:
+    """How streams are put together. All but the first three are for training streams: others never change with them."""
+
+    seconds: float = 60.0  # of a stream, about
+    seed: int = 0
+    rate: int = 8000  # Hz
+    passes: int = 1  # how often each recording is used
+    pitch: float = 0.0  # largest relative change of a voice's pitch, formants and speed
+    one_voice: bool = False  # nobody else in a stream
+    rooms: float = 0.0  # share of streams that are heard through another room and microphone
+    near_misses: bool = False  # with shuffled words, which are none
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.pitch <= HIGHEST_PITCH:
+            raise UsageError(f"--pitch is the largest change of voices, from 0 to {HIGHEST_PITCH}, not {self.pitch}")
+        if not 0 <= self.rooms <= 1:
+            raise UsageError(f"--rooms is a share of the training streams, from 0 to 1, not {self.rooms}")
+
+    def without_changes(self) -> MixingOptions:
+        """For streams that nobody trains on."""
+        return MixingOptions(self.seconds, self.seed, self.rate)
+
+
+@dataclass(frozen=True)
+class Take:
+    """A file with a word, or with other sound."""
+
+    path: Path
+    label: int | None  # None: other sound of any length, of which streams hold pieces
+    voice: str = ""
+
+
+def mixed_streams(
+    name: str, split: str, takes: Sequence[Take], root: Path, options: MixingOptions, group: str | None = None
+) -> list[Item]:
+    """The streams of some recordings of a split, mixed now unless they are cached. name: of the dataset.
+
+    group: whose recordings these are, where they are one's alone.
+    """
+    if split != "train":
+        options = options.without_changes()
+    files = [[str(take.path), take.path.stat().st_size, take.label] for take in takes]
+    identity = json.dumps([VERSION, split, asdict(options), str(root.resolve()), files])
+    stem = "-".join([name, *([group] if group else []), *([] if group and split != "train" else [split])])
+    folder = prepared_folder(stem, identity, lambda place: _mix_all(place, split, takes, options))
+    index: list[dict[str, Any]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    return [
+        Item(
+            name=f"{group or split}-{entry['name']}",
+            split=split,
+            media=folder / f"{entry['name']}.wav",
+            segments=tuple(Segment(start, end, int(label)) for start, end, label in entry["events"]),
+            duration=float(entry["duration"]),
+            group=None if split == "train" else group,
+        )
+        for entry in index
+    ]
+
+
+def _mix_all(folder: Path, split: str, takes: Sequence[Take], options: MixingOptions) -> None:
+    import soundfile
+
+    # One generator per split, so that validation streams do not change with the training options.
+    generator = np.random.default_rng([options.seed, SPLITS.index(split)])
+    words = [_read(take, options.rate) for take in takes if take.label is not None]
+    other = [_read(take, options.rate) for take in takes if take.label is None]
+    index = []
+    for number, members in enumerate(plan_streams(words, options.seconds, options.passes, generator)):
+        voices = _changed_voices(members, options, generator)
+        if other or options.near_misses:
+            voices = _with_other_sound(voices, other, options.near_misses, generator)
+        room = options.rooms > 0 and float(generator.random()) < options.rooms
+        samples, events = mix_stream(voices, generator, room)
+        name = f"{number:04d}"
+        soundfile.write(folder / f"{name}.wav", _as_integers(samples), options.rate, subtype="PCM_16")
+        index.append({"name": name, "duration": len(samples) / options.rate, "events": events})
+    write_text(folder / INDEX, json.dumps(index))
+
+
+def _read(take: Take, rate: int) -> Recording:
+    from pipelines.features.media import AudioBlock, decode
+
+    with decode(take.path, audio_rate=rate) as reader:
+        samples = np.concatenate([block.samples for block in reader if isinstance(block, AudioBlock)])
+    return Recording(take.label, levelled(samples), rate, take.voice)
+
+
+def _changed_voices(
+    recordings: list[Recording], options: MixingOptions, generator: np.random.Generator
+) -> list[Recording]:
+    """A voice is changed in the same way in all of a stream, as if another person were speaking."""
+    if not options.pitch:
+        return recordings
+    factors = {recording.voice: 0.0 for recording in recordings}
+    for voice in sorted(factors):
+        factors[voice] = float(generator.uniform(1 - options.pitch, 1 + options.pitch))
+    return [recording.at_pitch(factors[recording.voice]) for recording in recordings]
+
+
+def _with_other_sound(
+    words: list[Recording], other: list[Recording], near_misses: bool, generator: np.random.Generator
+) -> list[Recording]:
+    """Words with pieces of other sound and, if wanted, words that are none between them."""
+    mixed = []
+    for word in words:
+        mixed.append(word)
+        if other and generator.random() < EXCERPT_CHANCE:
+            source = other[int(generator.integers(len(other)))]
+            seconds = min(source.seconds, float(generator.uniform(*EXCERPT)))
+            begin = float(generator.uniform(0, source.seconds - seconds))
+            piece = source.between(begin, begin + seconds)
+            mixed.append(replace(piece, samples=levelled(piece.samples)))
+        if near_misses and generator.random() < SHUFFLED_CHANCE:
+            mixed.append(shuffled(word, generator))
+    return mixed
+
+
+def _as_integers(samples: NDArray[np.float32]) -> NDArray[np.int16]:
+    """(n,) floats in [-1, 1] as 16-bit numbers."""
+    return np.asarray(np.clip(np.rint(samples * 32767), -32768, 32767), dtype=np.int16)

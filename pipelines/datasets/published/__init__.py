@@ -1,0 +1,1 @@
+"""Datasets that others publish: their files, labels and splits, and where to get them."""

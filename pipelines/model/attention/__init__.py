@@ -1,0 +1,1 @@
+"""The three attentions of the paper on heads, with and without state."""

@@ -1,0 +1,1 @@
+"""The continual transformer: blocks, encoder, decoder, and the whole model."""

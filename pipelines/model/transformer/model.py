@@ -1,0 +1,164 @@
+"""The whole model: embedding, encoder, final norm, classifier and, for OadTR, the decoder."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pipelines.errors import InputError
+from pipelines.model.continual_model import ContinualModel, Prediction
+from pipelines.model.state import StreamState
+from pipelines.model.transformer.block import Block
+from pipelines.model.transformer.config import ModelConfig
+from pipelines.model.transformer.decoder import Decoder
+from pipelines.model.transformer.embedding import Embedding
+from pipelines.model.transformer.encoder import ContinualEncoder
+
+
+class Token(NamedTuple):
+    """A token, or several, on the way into the encoder."""
+
+    token: Tensor  # (…, d) what enters
+    embedding: Tensor  # (…, e) what it was made of: the same where there is no embedding
+
+
+class ContinualTransformer(ContinualModel):
+    """Class scores for a stream of tokens: `model(window)`, `model.step(token, state)`, `model.steps(chunk, state)`."""
+
+    config: ModelConfig
+    decoder: Decoder | None
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        inputs = config.input_width
+        self.embedding = None
+        if config.embedding is not None:
+            self.embedding = Embedding(inputs, config.embedding, config.embedding_dropout, config.input_dropout)
+            inputs = config.embedding
+        # An embedding of the encoder's own width is the token already.
+        self.input_projection = None
+        if self.embedding is None or inputs != config.width:
+            self.input_projection = nn.Linear(inputs, config.width)
+        self.encoder = ContinualEncoder(config)
+        self.final_norm = nn.LayerNorm(config.width) if config.final_norm else None
+        self.decoder = Decoder(config) if config.decoder_blocks else None
+        self.classifier = nn.Linear(config.classifier_width, config.classes)
+
+    # ---- the regular model ---------------------------------------------------------------------------------
+
+    def forward(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
+        """The regular model on a window: (B, T <= window, input_width) to the newest token's logits (B, classes).
+
+        start: index in the stream of the window's first token, which recycling encodings need; one for all or (B,).
+        """
+        token = self._token(tokens)
+        rows = self._normed(self.encoder(token.token, start))
+        newest = self.encoder.newest(rows)
+        if self.decoder is not None:
+            return self._decode(newest, rows, None).logits
+        return self._classify(newest, Token(*(part[:, -1] for part in token)))
+
+    def predict(self, tokens: Tensor, start: int | Tensor = 0) -> Prediction:
+        """`forward` with the decoder's anticipation."""
+        decoder_of(self)
+        rows = self._normed(self.encoder(self._token(tokens).token, start))
+        return self._decode(self.encoder.newest(rows), rows, None)
+
+    def with_lag(self, lag: int) -> ContinualTransformer:
+        """A model of the same weights, which both share, that speaks of the token `lag` steps ago."""
+        shared: dict[int, Any] = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
+        shared[id(self.config)] = replace(self.config, lag=lag)
+        twin = copy.deepcopy(self, shared)
+        cast(Block, twin.encoder.blocks[-1]).lag = lag
+        return twin
+
+    # ---- continual inference -------------------------------------------------------------------------------
+
+    def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
+        return self.encoder.initial_state(batch_size, start)
+
+    def _step_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
+        if self.decoder is not None:
+            prediction, state = self._step_predict_(token, state, active)
+            return prediction.logits, state
+        entering = self._token(token)
+        row, state = self.encoder.step_(entering.token, state, active)
+        return self._classify(self._normed(row), entering), state
+
+    def step_predict_(
+        self, token: Tensor, state: StreamState, active: Tensor | None = None
+    ) -> tuple[Prediction, StreamState]:
+        decoder_of(self)
+        self._check(token, state, active)
+        return self._step_predict_(token, state, active)
+
+    def _step_predict_(
+        self, token: Tensor, state: StreamState, active: Tensor | None
+    ) -> tuple[Prediction, StreamState]:
+        newest, rows, mask, state = self.encoder.step_rows_(self._token(token).token, state, active)
+        return self._decode(self._normed(newest), self._normed(rows), mask), state
+
+    def _steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
+        if self.decoder is not None:
+            state = state.clone()
+            logits = []
+            # What autograd has saved of one step must not be overwritten by the next.
+            advance = self.step if torch.is_grad_enabled() else self.step_
+            for token in tokens.unbind(1):
+                newest, state = advance(token, state)
+                logits.append(newest)
+            return torch.stack(logits, dim=1), state
+        entering = self._token(tokens)
+        rows, state = self.encoder.steps(entering.token, state)
+        return self._classify(self._normed(rows), entering), state
+
+    # ---- parts ---------------------------------------------------------------------------------------------
+
+    @property
+    def input_layers(self) -> tuple[nn.Linear, ...]:
+        return (self.embedding.linear if self.embedding is not None else cast(nn.Linear, self.input_projection),)
+
+    def project_input(self, tokens: Tensor) -> Tensor:
+        """Features (…, input_width) to the tokens (…, d) that enter the encoder."""
+        return self._token(tokens).token
+
+    def _token(self, tokens: Tensor) -> Token:
+        if self.embedding is None and self.training and self.config.input_dropout:
+            tokens = F.dropout(tokens, self.config.input_dropout)
+        embedded = tokens if self.embedding is None else self.embedding(tokens)
+        projection = self.input_projection
+        token = embedded if projection is None else F.linear(embedded, projection.weight, projection.bias)
+        return Token(token, token if self.embedding is None else embedded)
+
+    def _classify(self, rows: Tensor, newest: Token) -> Tensor:
+        """Logits of rows (…, d) after the final norm; newest: the tokens that came in with them."""
+        if self.config.shortcut == "concatenate":
+            rows = torch.cat([rows, newest.embedding], dim=-1)
+        elif self.config.shortcut == "add":
+            rows = rows + newest.token
+        return F.linear(rows, self.classifier.weight, self.classifier.bias)
+
+    def _normed(self, rows: Tensor) -> Tensor:
+        norm = self.final_norm
+        if norm is None:
+            return rows
+        return torch.layer_norm(rows, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+    def _decode(self, newest: Tensor, rows: Tensor, mask: Tensor | None) -> Prediction:
+        """newest: (B, d), rows: (B, m, d), both after the final norm; mask: (B, 1, 1, m) or None."""
+        future = decoder_of(self)(rows, mask)  # (B, queries, d)
+        logits = self.classifier(torch.cat([newest, future.mean(dim=1)], dim=-1))
+        return Prediction(logits, decoder_of(self).classifier(future))
+
+
+def decoder_of(model: ContinualTransformer) -> Decoder:
+    """The model's decoder, or a clear error."""
+    if model.decoder is None:
+        raise InputError("this model has no decoder, so it anticipates nothing: use forward or step")
+    return model.decoder

@@ -1,0 +1,1 @@
+"""From batches to a model: losses, the loop, validation and the baseline."""

@@ -1,0 +1,282 @@
+"""What the data decide of a recipe for a user's own data: the rules of docs/train.md, with their reasons."""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.item import Item
+from pipelines.datasets.opening import ROOT_VARIABLE
+from pipelines.datasets.rows.feature_rows import open_rows
+from pipelines.datasets.source import open_source
+from pipelines.errors import UsageError
+from pipelines.features.default_features import Tracks, tracks_of
+from pipelines.features.request import DEFAULT_HOP, FeatureRequest
+from pipelines.training.recipes.recipe import ModelOptions, Recipe
+from pipelines.training.recipes.recipe_file import build_recipe, default_recipes, paper_recipe
+
+DEFAULT_PRESET = ModelOptions().preset
+OWN_DATA = "folder"  # the dataset whose recipe follows from its files
+LOOKED_AT = 40  # media files that say what all of them hold
+
+# Features.
+SHORT = 1.2  # seconds: what is shorter is taken for a word or a knock, which needs rows in quick succession
+SOUND = FeatureRequest("musicnn+logmel", options={"logmel.window": 1.0})
+SHORT_SOUND = FeatureRequest("speech")
+PICTURES = FeatureRequest("efficientnet_lite0")
+ROWS_OF_A_CLIP = 8  # at least: a shorter clip is looked at more often
+SHORTEST_HOP = 0.05  # seconds
+
+# Window.
+LEAST_WINDOW = 2.0  # seconds, where clips are that long
+FEWEST_ROWS, MOST_ROWS = 4, 120
+
+# Optimisation.
+FEW_ROWS = 20_000  # training rows: with fewer, a model learns them by heart unless it is held back
+STEPS = 800  # of the optimiser in all, which suffices for small data
+FEWEST_EPOCHS, MOST_EPOCHS = 15, 60
+LARGEST_BATCH, SMALLEST_BATCH = 32, 8  # clips
+STEPS_OF_AN_EPOCH = 8  # at least, where there are clips enough
+EMBEDDING = 256  # features in front of the encoder, of recordings with events
+CLIP_RATE, EVENT_RATE = 1e-3, 4e-4  # learning rates
+COARSE = 20  # recordings to validate on: with fewer, a score moves in large steps
+CHUNK = 64  # labelled rows of a long recording in a step
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that was decided for the user."""
+
+    what: str  # "window"
+    values: Mapping[str, Any]  # by "section.key"
+    text: str  # "10 rows = 2.5 s"
+    reason: str  # "half a clip, so that a change shows soon"
+
+    def __str__(self) -> str:
+        return f"{self.what:12} {self.text}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class PlannedRecipe:
+    """A recipe, and what of it the data have decided."""
+
+    recipe: Recipe
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What the rules look at."""
+
+    clips: bool  # else recordings with events
+    recordings: int  # to train on
+    validation: int
+    classes: int
+    length: float | None  # seconds of a typical clip or event; None: feature files without a rate
+    rows: int  # of a typical clip or event, at `hop`
+    all_rows: int  # to train on
+    hop: float  # seconds; 1 where only rows are known
+    pictures: bool  # rows are made of pictures
+
+    @property
+    def thing(self) -> str:
+        return "clip" if self.clips else "event"
+
+
+def plan_recipe(
+    file: str | Path | None = None, flags: Mapping[str, Any] | None = None, named: Collection[str] = ()
+) -> PlannedRecipe:
+    """The recipe of a file or of the paper; for a user's own data without either, one that suits the data.
+
+    Arguments as of `build_recipe`. What `flags` say is not decided again.
+    """
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    recipe = build_recipe(file, given, named)
+    somewhere = recipe.data.root is not None or ROOT_VARIABLE in os.environ
+    if file is not None or recipe.data.dataset != OWN_DATA or recipe.model.init is not None or not somewhere:
+        return PlannedRecipe(recipe)
+    # A rate that was given is that of feature files, or of the features that are to be chosen.
+    hop = recipe.features.file_hop
+    dataset = open_source(replace(recipe.source, features=replace(recipe.features, file_hop=None)))
+    dataset = replace(dataset, hop=hop or dataset.hop)
+    choices = []
+    request, chosen = recipe.features.request, _features(recipe, dataset)
+    if chosen is not None:
+        choices.append(chosen)
+        request = FeatureRequest.from_dict(
+            {key.removeprefix("features."): value for key, value in chosen.values.items()}
+        )
+    facts = data_facts(dataset, request, recipe.data.validate_on)
+    if default_recipes(recipe.model.preset) == (paper_recipe(recipe.model.preset),):  # else it has one of our own
+        choices += [_window(facts, recipe.model.preset), _learning(facts), _regularisation(facts, recipe.model.preset)]
+    choices = [choice for choice in choices if choice.values.keys() - given.keys()]
+    decided = {key: value for choice in choices for key, value in choice.values.items()}
+    return PlannedRecipe(build_recipe(None, {**decided, **given}, named), tuple(choices))
+
+
+def data_facts(dataset: Dataset, request: FeatureRequest | None, validate_on: str) -> DataFacts:
+    """The facts about an open dataset whose features come from `request`, or are there already."""
+    train = dataset.split("train")
+    hop = dataset.hop if request is None else request.fixed_hop
+    lengths = [_length(item, hop, dataset.trim) for item in train]
+    whole = sum(lengths)
+    things = lengths
+    if dataset.kind == "frames":
+        things = [segment.end - segment.start for item in train for segment in item.segments or ()] or lengths
+    typical = statistics.median(things)
+    step = hop or 1.0  # without a rate, lengths are rows
+    names = () if request is None else request.extractors
+    return DataFacts(
+        clips=dataset.kind == "clips",
+        recordings=len(train),
+        validation=len(dataset.split(validate_on)) if validate_on in dataset.splits else 0,
+        classes=len(dataset.class_names),
+        length=typical if hop else None,
+        rows=max(1, round(typical / step)),
+        all_rows=round(whole / step),
+        hop=step,
+        pictures=any(name in PICTURES.names for name in names),
+    )
+
+
+def _length(item: Item, hop: float | None, trim: int) -> float:
+    """Seconds; rows, where no rate is known."""
+    if item.duration is not None:
+        return item.duration
+    if item.features:
+        return len(open_rows(item, trim)) * (hop or 1.0)
+    raise UsageError(f"{item.name}: its length is not known: name a recipe, such as --recipe paper")
+
+
+# ---- the rules ---------------------------------------------------------------------------------------------
+
+
+def _features(recipe: Recipe, dataset: Dataset) -> Choice | None:
+    """Extractors by what the files hold and how long the clips are; None where features are there or named."""
+    if recipe.features.request is not None or any(item.features for item in dataset.items):
+        return None
+    media = [item.media for item in dataset.items if item.media is not None]
+    tracks = tracks_of(media[:: max(1, len(media) // LOOKED_AT)])
+    typical = data_facts(dataset, FeatureRequest(SOUND.names), recipe.data.validate_on)
+    assert typical.length is not None
+    request, reason = _request(tracks, typical)
+    hop = recipe.features.file_hop or request.hop or request.default_hop
+    values = {f"features.{key}": value for key, value in {**request.to_dict(), "hop": hop}.items()}
+    return Choice("features", values, f"{request.names}, a row every {hop:g} s", reason)
+
+
+def _request(tracks: Tracks, facts: DataFacts) -> tuple[FeatureRequest, str]:
+    length = facts.length or 0.0
+    lasts = f"{facts.thing}s last {length:.3g} s"
+    watched = max(SHORTEST_HOP, min(DEFAULT_HOP, round(length / ROWS_OF_A_CLIP, 2)))
+    if tracks.with_pictures and not tracks.with_sound:
+        return FeatureRequest(PICTURES.names, hop=watched), f"the files hold pictures and no sound; {lasts}"
+    if tracks.with_pictures and tracks.with_sound == tracks.files:
+        both = FeatureRequest(f"{PICTURES.names}+{SOUND.names}", hop=watched, options=SOUND.options)
+        return both, f"the files hold pictures and sound; {lasts}"
+    heard = "the files hold sound" if tracks.with_sound == tracks.files else tracks.reason
+    if length < SHORT:
+        return SHORT_SOUND, f"{heard}; {lasts}, as short as words"
+    return SOUND, f"{heard}; {lasts}"
+
+
+def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
+    """Half a clip, at least 2 s and at most the clip; for events twice their length."""
+    least = LEAST_WINDOW / facts.hop if facts.length is not None else FEWEST_ROWS
+    if facts.clips:
+        wanted = min(facts.rows, max(least, facts.rows / 2))
+        reason = "a whole clip" if wanted == facts.rows else "half a clip, so that a change shows soon"
+    else:
+        wanted, reason = max(least, facts.rows), "as long as an event"
+    window = int(min(max(round(wanted), FEWEST_ROWS), MOST_ROWS))
+    if window == MOST_ROWS:
+        reason = "the most that a step is cheap for"
+    elif window == FEWEST_ROWS and wanted < FEWEST_ROWS:
+        reason = f"the fewest rows that make a course of time; a {facts.thing} has {facts.rows}"
+    seconds = f" = {window * facts.hop:.3g} s" if facts.length is not None else ""
+    values: dict[str, Any] = {"model.window": window}
+    if preset == DEFAULT_PRESET:  # few recordings cannot teach a table of positions; other models are what they are
+        values["model.positional"] = "none" if facts.clips else "relative"
+    return Choice("window", values, f"{window} rows{seconds}", reason)
+
+
+def _learning(facts: DataFacts) -> Choice:
+    """Batches small enough for steps enough, and epochs for about 800 steps."""
+    batch, unit = _batch(facts.recordings), facts.recordings
+    values: dict[str, Any] = {"training.batch_size": batch}
+    if not facts.clips:
+        unit = max(1, facts.all_rows // CHUNK)  # chunks
+        batch = _batch(unit)
+        values = {"training.chunk": CHUNK, "training.chunk_batch": batch}
+    steps = max(1, -(-unit // batch))
+    epochs = min(max(-(-STEPS // steps), FEWEST_EPOCHS), MOST_EPOCHS)
+    rate = CLIP_RATE if facts.clips else EVENT_RATE
+    values |= {
+        "optimizer.name": "adamw",
+        "optimizer.learning_rate": rate,
+        "optimizer.weight_decay": 0.05,
+        "optimizer.gradient_clip": 1.0,
+        "schedule.name": "cosine",
+        "schedule.factor": 0.01,
+        "schedule.warm_up": 1.0,
+        "training.epochs": epochs,
+        "training.ema": 0.99 if steps * epochs < 2 * STEPS else 0.998,
+        "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
+    }
+    text = f"{epochs} epochs of {steps} steps, rate {rate:g} along a cosine, batches of {batch}"
+    stop = ", ended early when nothing gets better" if facts.validation else ""
+    return Choice("learning", values, text, f"{facts.recordings} recordings to train on{stop}")
+
+
+def _batch(units: int) -> int:
+    """A power of two that leaves steps enough in an epoch."""
+    batch = LARGEST_BATCH
+    while batch > SMALLEST_BATCH and units < batch * STEPS_OF_AN_EPOCH:
+        batch //= 2
+    return batch
+
+
+def _regularisation(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
+    """Loss on every row; small data are varied and smoothed more."""
+    few = facts.all_rows < FEW_ROWS
+    values: dict[str, Any] = {"training.loss_on": "every", "training.loss": "auto", "training.standardize": True}
+    amount = f"few rows ({facts.all_rows:,})" if few else f"many rows ({facts.all_rows:,})"
+    if facts.clips:
+        dropout, varied = 0.3 if few else 0.1, "masks, noise and mixtures"
+        values |= {
+            "training.label_smoothing": 0.1,
+            "augmentation.mixup": 0.3,
+            "augmentation.feature_dropout": 0.2 if few else 0.1,
+            "augmentation.noise": 0.1,
+            "augmentation.gain": 0.0 if facts.pictures else 0.2,
+            "augmentation.time_masks": 1,
+            "augmentation.time_mask": max(1, facts.rows // 4),
+        }
+    else:  # what works for detection: recipes/detection*.toml
+        dropout, varied = 0.2 if few else 0.1, "mixtures, chunks that begin as streams do"
+        values |= {"training.label_smoothing": 0.05, "training.cold_chunks": True, "augmentation.mixup": 0.4}
+        if preset == DEFAULT_PRESET:
+            values |= {
+                "model.norm": "pre",
+                "model.embedding": EMBEDDING,
+                "model.embedding_dropout": 0.5 if few else 0.2,
+                "model.input_dropout": 0.3 if few else 0.1,
+            }
+    values["model.dropout"] = dropout
+    text = f"dropout {dropout:g}, {varied}, loss on every row"
+    return Choice("variation", values, text, f"{amount} of {facts.classes} classes, heard at any moment of a stream")
+
+
+def coarse_score(recordings: int) -> str | None:
+    """A remark where so few recordings are validated on that the score moves in large steps."""
+    if not 0 < recordings < COARSE:
+        return None
+    return (
+        f"only {recordings} recordings to validate on: one of them is {100 / recordings:.0f} points of accuracy, so "
+        "the score is coarse; more data, or --validation with a larger share, make it finer"
+    )

@@ -1,0 +1,1 @@
+"""From recordings to batches: opening, drawing, standardising and augmenting."""

@@ -1,0 +1,134 @@
+"""From a recipe to recordings: the dataset, its features (from files or from the cache), its splits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.item import Item
+from pipelines.datasets.rows.feature_cache import OnItem, cached_features
+from pipelines.datasets.source import open_source
+from pipelines.errors import ConfigurationError, InputError, UsageError
+from pipelines.features.spec import FeatureSpec
+from pipelines.training.fitting.distributed import Processes
+from pipelines.training.none_of_these.foreign import MADE, ForeignSound, made_foreign, open_foreign
+from pipelines.training.recipes.recipe import Recipe
+from pipelines.training.samples.recordings import Recording, check_widths, feature_width, open_recordings
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """What a run trains and validates on."""
+
+    dataset: Dataset  # with features
+    train: tuple[Recording, ...]
+    validation: tuple[Recording, ...]  # may be empty
+    spec: FeatureSpec | None  # of the features, where it is known
+    foreign: ForeignSound = field(default_factory=ForeignSound)  # recordings without a class, whose answer is "none"
+
+    @property
+    def clips(self) -> bool:
+        return self.dataset.kind == "clips"
+
+    @property
+    def width(self) -> int:
+        return feature_width(self.train)
+
+
+def open_data(
+    recipe: Recipe,
+    processes: Processes | None = None,
+    on_item: OnItem | None = None,
+    remark: Callable[[str], None] | None = None,
+) -> TrainingData:
+    """Open a recipe's dataset and, where only media is given, extract its features into the cache."""
+    processes = processes or Processes()
+    dataset = open_source(recipe.source)
+    trained = recipe.data.train_on.split("+")
+    for split in trained:
+        dataset.split(split)  # an error where there is nothing to train on
+    items = tuple(
+        replace(item, split="train") if item.split in trained else item
+        for item in dataset.items
+        if item.split in (*trained, recipe.data.validate_on)
+    )
+    spec = dataset.spec
+    problems = list(dataset.problems)
+    if recipe.features.request is not None:
+        items, spec, extracted = _extracted(recipe, items, processes, on_item)
+        problems += extracted
+        dataset = replace(dataset, hop=spec.hop)
+    elif any(not item.features for item in items):
+        without = next(item for item in items if not item.features)
+        raise UsageError(
+            f"there are no features of {without.name}: name extractors with --features (musicnn, logmel, vggish, "
+            "resnet50, …), or give a folder of feature files with --feature-dir"
+        )
+    if remark is not None:
+        for problem in problems:
+            remark(problem)
+    dataset = replace(dataset, items=items, problems=tuple(problems), spec=spec)
+    if len(dataset.scored_classes) < 2 and dataset.kind == "clips":
+        raise InputError(
+            f"dataset {dataset.name}: '{dataset.class_names[0]}' is the only label in {dataset.root}: a model that "
+            "tells clips apart needs clips of at least two"
+        )
+    train = open_recordings(dataset, dataset.split("train"))
+    validation: tuple[Recording, ...] = ()
+    if recipe.data.validate_on in dataset.splits:
+        validation = open_recordings(dataset, dataset.split(recipe.data.validate_on))
+    elif remark is not None:
+        remark(f"nothing to validate on, so best = last: {_how_to_validate(open_source(recipe.source), recipe)}")
+    foreign = _foreign(recipe, dataset, spec, on_item)
+    check_widths((*train, *validation, *foreign.train, *foreign.fit))
+    return TrainingData(dataset, train, validation, spec, foreign)
+
+
+def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item: OnItem | None) -> ForeignSound:
+    """Recordings of no class: those of the recipe, and made ones to fit the rule for "none" on."""
+    wanted, classes = recipe.data.foreign, len(dataset.class_names)
+    if wanted is not None and (dataset.kind != "clips" or recipe.features.request is None):
+        raise ConfigurationError(
+            "data.foreign is for clips whose features are extracted (--features): streams have their background"
+        )
+    if recipe.features.request is None or spec is None or dataset.kind != "clips":
+        return ForeignSound()
+    made = made_foreign(recipe.features, spec, classes)
+    if wanted is None:
+        return replace(made, train=())
+    if wanted == MADE:
+        return made
+    opened = open_foreign(Path(wanted), recipe.features, classes, on_item)
+    return ForeignSound(opened.train + made.train, opened.fit + made.fit, made.always)
+
+
+def _how_to_validate(dataset: Dataset, recipe: Recipe) -> str:
+    there = ", ".join(f"{split} ({len(dataset.split(split))})" for split in dataset.splits)
+    splits = f"there are {there}, no {recipe.data.validate_on}"
+    others = [split for split in dataset.splits if split != "train"]
+    if others:
+        return f"{splits}; --validate-on {others[0]} takes that"
+    if dataset.name == "folder" and dataset.kind == "clips" and recipe.data.options.get("validation") != 0:
+        return f"{splits}; a label gives a clip for it when it has at least two, so add clips"
+    return f"{splits}; --validation 0.2 takes a part of it"
+
+
+def _extracted(
+    recipe: Recipe, items: tuple[Item, ...], processes: Processes, on_item: OnItem | None
+) -> tuple[tuple[Item, ...], FeatureSpec, tuple[str, ...]]:
+    if not any(item.media for item in items):
+        raise InputError(
+            f"dataset {recipe.data.dataset}: there is no media in {recipe.data.root} to extract --features from"
+        )
+    several = processes.size > 1
+    extracted = cached_features(
+        items,
+        recipe.features,
+        on_item if processes.main else None,
+        processes.share(len(items)) if several else None,
+        processes.wait if several else None,
+        processes.device.type,
+    )
+    return extracted.items, extracted.spec, tuple(extracted.problems.values())
