@@ -84,6 +84,12 @@ def extract(
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or float16.")] = "float32",
     layout: Annotated[str, typer.Option("--layout", help="npy, lstr, oadtr or video_features.")] = "npy",
     workers: Annotated[int, typer.Option("--workers", "-j", help="Processes that work side by side.")] = 1,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard", metavar="I/N", help="Only share I of N: for array jobs with one --out.", show_default=False
+        ),
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")] = "auto",
     force: Annotated[bool, typer.Option("--force", help="Write complete outputs again.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -96,6 +102,7 @@ def extract(
     """
     from pipelines.features.extraction.run import ExtractionOptions, extract
     from pipelines.features.request import FeatureRequest, parse_options, parse_weights
+    from pipelines.shard import WHOLE, parse_shard
 
     options = ExtractionOptions(
         FeatureRequest(
@@ -113,6 +120,7 @@ def extract(
         layout=layout,
         workers=workers,
         force=force,
+        shard=WHOLE if shard is None else parse_shard(shard),
     )
     with _progress() as on_progress:
         summary = extract(sources, out, options, on_progress)

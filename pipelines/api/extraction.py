@@ -12,6 +12,7 @@ from pipelines.features.extraction.run import ExtractionOptions, Summary
 from pipelines.features.files.npy_writer import Dtype
 from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import Align, Option
+from pipelines.shard import Shard
 
 
 def extract(
@@ -30,12 +31,14 @@ def extract(
     workers: int = 1,
     device: str = "auto",
     force: bool = False,
+    shard: tuple[int, int] = (1, 1),
     on_progress: OnProgress | None = None,
 ) -> Summary:
     """Extract the features of files, folders and globs into a folder; what is complete there is skipped.
 
     features: extractors joined by "+", such as "resnet50+vggish"; "auto": by what the files hold. hop: seconds between
     rows. options: of the extractors, {"n_mels": 40} or {"logmel.n_mels": 40}. weights: file or known name by extractor.
+    shard: (2, 8) is the second of eight shares of the files, which jobs that know nothing of each other take.
     Bad inputs do not stop the others: they are in `problems` of the result.
     """
     names = [sources] if isinstance(sources, (str, PathLike)) else list(sources)
@@ -53,5 +56,7 @@ def extract(
         if on_progress is not None:
             on_progress(Progress("features", progress.bytes_done, progress.bytes_total, progress.current))
 
-    chosen = ExtractionOptions(request, dtype=dtype, layout=layout, workers=workers, device=device, force=force)
+    chosen = ExtractionOptions(
+        request, dtype=dtype, layout=layout, workers=workers, device=device, force=force, shard=Shard(*shard)
+    )
     return run.extract([str(name) for name in names], Path(out), chosen, report)

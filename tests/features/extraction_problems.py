@@ -14,7 +14,9 @@ LOGMEL = ExtractionOptions(FeatureRequest("logmel"))
 
 def options(features: str = "logmel", **changes: object) -> ExtractionOptions:
     """Options by name, whichever of the two classes they belong to."""
-    own = {key: changes.pop(key) for key in ("dtype", "layout", "workers", "force", "device") if key in changes}
+    own = {
+        key: changes.pop(key) for key in ("dtype", "layout", "workers", "force", "device", "shard") if key in changes
+    }
     return ExtractionOptions(FeatureRequest(features, **changes), **own)  # type: ignore[arg-type]
 
 

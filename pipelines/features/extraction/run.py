@@ -10,17 +10,17 @@ from typing import Any
 
 from pipelines.errors import InputError, UsageError
 from pipelines.features.default_features import tracks_of
+from pipelines.features.extraction.oadtr_parts import join_oadtr
 from pipelines.features.extraction.parallel import extract_in_parallel
 from pipelines.features.extraction.recording import Outcome, OutputError, Target, extract_recording, look_up
 from pipelines.features.extraction.sources import Found, Recording, find_recordings
-from pipelines.features.files.feature_files import read_features, read_manifest
-from pipelines.features.files.layout import LAYOUTS, OADTR_PARTS, OADTR_PICKLE, modality, target_files
+from pipelines.features.files.layout import LAYOUTS, target_files
 from pipelines.features.files.npy_writer import Dtype
-from pipelines.features.files.oadtr_pickle import write_oadtr_pickle
 from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import RANDOM, FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import refuse_overwriting, unwritable
+from pipelines.shard import WHOLE, Shard
 
 DTYPES = ("float32", "float16")
 AUTO = "auto"  # features by what the recordings hold
@@ -36,6 +36,7 @@ class ExtractionOptions:
     workers: int = 1
     device: str = "auto"  # of video networks
     force: bool = False  # write complete outputs again
+    shard: Shard = WHOLE  # the share of the recordings that this run takes
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ def extract(
     target = Target(out, options.layout, options.dtype, options.force)
     outcomes: dict[str, Outcome] = {}
     waiting = []
-    for recording in inputs.recordings:
+    mine = options.shard.of(inputs.recordings)
+    for recording in mine:
         outcome = _look_up(recording, target, streams)
         if outcome is None:
             waiting.append(recording)
@@ -147,7 +149,7 @@ def extract(
             outcomes[recording.name] = outcome
     _refuse_conflicts([outcome for outcome in outcomes.values() if outcome.status == "conflict"])
     _refuse_clashes(inputs, target, streams, spec)
-    meter = _Meter(inputs, outcomes, started, on_progress)
+    meter = _Meter(mine, outcomes, started, on_progress)
     if waiting:
         try:
             out.mkdir(parents=True, exist_ok=True)
@@ -169,7 +171,7 @@ def extract(
         missing=inputs.missing,
         ignored=inputs.ignored,
         elapsed=time.monotonic() - started,
-        files=_join_oadtr(out) if options.layout == "oadtr" and out.is_dir() else (),
+        files=join_oadtr(out) if options.layout == "oadtr" and out.is_dir() else (),
         reason=reason,
         unexpected=unexpected,
     )
@@ -237,33 +239,17 @@ def _run(
         yield outcome
 
 
-def _join_oadtr(out: Path) -> tuple[str, ...]:
-    """Put everything in the folder of parts into one pickle, whichever run it is from."""
-    parts = out / OADTR_PARTS
-
-    def videos() -> Iterator[tuple[str, dict[str, Any]]]:
-        for manifest_path in sorted(parts.rglob("*.json")):
-            spec = read_manifest(manifest_path).spec
-            rows = read_features(manifest_path.with_suffix(".npy")).rows
-            columns, start = {}, 0
-            for part in spec.parts:
-                columns[modality(part)] = rows[:, start : start + part.width]
-                start += part.width
-            yield manifest_path.relative_to(parts).with_suffix("").as_posix(), columns
-
-    if write_oadtr_pickle(out / OADTR_PICKLE, videos()) == 0:
-        (out / OADTR_PICKLE).unlink()
-        return ()
-    return (OADTR_PICKLE,)
-
-
 class _Meter:
     """Adds up what the recordings report."""
 
     def __init__(
-        self, inputs: Found, outcomes: dict[str, Outcome], started: float, on_progress: OnProgress | None
+        self,
+        recordings: Sequence[Recording],
+        outcomes: dict[str, Outcome],
+        started: float,
+        on_progress: OnProgress | None,
     ) -> None:
-        self._sizes = {recording.name: _size(recording.path) for recording in inputs.recordings}
+        self._sizes = {recording.name: _size(recording.path) for recording in recordings}
         self._state: dict[str, tuple[float, float]] = {}  # bytes and media seconds of every recording that has begun
         self._total = sum(self._sizes.values())
         self._bytes = float(sum(self._sizes[name] for name in outcomes))
