@@ -117,6 +117,11 @@ class ContinualModel(nn.Module):
     # ---- what others need to know --------------------------------------------------------------------------
 
     @property
+    def takes_chunks(self) -> bool:
+        """Whether `steps` takes many tokens in one pass. If not, it takes one after the other."""
+        return False
+
+    @property
     @abstractmethod
     def input_layers(self) -> tuple[nn.Linear, ...]:
         """The linear layers that features enter, which standardising can be folded into."""

@@ -43,6 +43,10 @@ class PerFrameModel(ContinualModel):
         return self._classified(tokens), state._replace(position=state.position + tokens.shape[1])
 
     @property
+    def takes_chunks(self) -> bool:
+        return True
+
+    @property
     def input_layers(self) -> tuple[nn.Linear, ...]:
         return (self.classifier if self.embedding is None else self.embedding.linear,)
 

@@ -63,6 +63,10 @@ class RecurrentModel(ContinualModel):
         return self._classified(rows), _moved(state, hidden.transpose(0, 1).contiguous(), tokens.shape[1])
 
     @property
+    def takes_chunks(self) -> bool:
+        return True
+
+    @property
     def input_layers(self) -> tuple[nn.Linear, ...]:
         return (self.embedding.linear,)
 

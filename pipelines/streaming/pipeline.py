@@ -21,7 +21,7 @@ from pipelines.streaming.output.summary import Statistics, Summary
 from pipelines.streaming.playing.emitter import MediaOpener, OnPicture, PlayContext, RowEmitter
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.player import play
-from pipelines.streaming.predicting.encoder_stage import EncoderStage, Mark, Message, Result
+from pipelines.streaming.predicting.encoder_stage import MOST_ROWS, EncoderStage, Mark, Message, Result
 from pipelines.streaming.predicting.prediction import Interpreter, Prediction
 from pipelines.streaming.predicting.session import StreamSession
 from pipelines.streaming.predicting.snapshots import (
@@ -38,8 +38,8 @@ from pipelines.streaming.sources.source import StreamSource
 if TYPE_CHECKING:
     import pandas
 
-LIVE_ROWS, FAST_ROWS = 4, 64  # rows of each source that may wait for the model: little delay, or full batches
-LIVE_RESULTS, FAST_RESULTS = 8, 64  # steps whose results may wait for the output
+LIVE_ROWS, FAST_ROWS = 4, 2 * MOST_ROWS  # rows of each source that may wait for the model: little delay, or full chunks
+LIVE_RESULTS, FAST_RESULTS = 8, 64  # steps or chunks whose results may wait for the output
 GOODBYE = 3.0  # seconds that closing waits for a thread
 
 
@@ -86,6 +86,7 @@ class Stream:
             self.statistics,
             self._broken,
             self.options.every if self.options.snapshot else None,
+            chunks=not paced,
         )
         wanted = self._prediction.smooth
         self._smooth = model.smoothing if wanted is None else wanted  # seconds

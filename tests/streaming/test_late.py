@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.errors import UsageError
 from pipelines.features.files.feature_rows import FeatureRows
-from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
+from pipelines.streaming import PlayOptions, Stream, StreamModel, StreamSession, find_sources
 from pipelines.streaming.pipeline import LIVE_ROWS
 from pipelines.streaming.predicting.prediction import Prediction
 from tests.streaming.made_streams import played, scores_of, small_model, window_scores, write_rows, write_sound
@@ -74,9 +74,10 @@ def test_drop_skips_to_the_newest_row_and_counts(tmp_path: Path) -> None:
 def test_wait_drops_nothing_and_reads_no_further_than_its_queue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_rows(tmp_path / "rows.npy", 30)
+    rows = write_rows(tmp_path / "rows.npy", 30)
     model = small_model(tmp_path)
-    expected = scores_of(played([tmp_path / "rows.npy"], model))
+    session = StreamSession(model.model)
+    expected = np.stack([session.step({0: row})[0] for row in rows])
     read: list[int] = []  # rows that the source has given
     some = FeatureRows.__getitem__
     monkeypatch.setattr(FeatureRows, "__getitem__", lambda self, rows: read.append(rows.start) or some(self, rows))

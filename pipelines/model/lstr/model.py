@@ -134,10 +134,8 @@ class LstrModel(ContinualModel):
     def _steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
         """Feature heads, encoder and decoder of 16 frames at a time."""
         state = state.clone()
-        config = self.config
-        # With more layers on the long memory, each frame has keys and values of its own.
-        alone = config.encoder_layers[0] > 1 or config.work_rate > config.long_rate
-        parts = [self._frames_(part, state, None) for part in torch.split(tokens, 1 if alone else CHUNK, dim=1)]
+        size = CHUNK if self.takes_chunks else 1
+        parts = [self._frames_(part, state, None) for part in torch.split(tokens, size, dim=1)]
         return torch.cat(parts, dim=1), state
 
     @torch.no_grad()
@@ -165,6 +163,11 @@ class LstrModel(ContinualModel):
         window, projection = torch.cat(windows) + tables.decoder.row, torch.cat(projections) + tables.decoder.projected
         logits = self._classified(self.work_decoder.newest(memory, window, projection, torch.cat(newest)))
         return logits.view(tokens.shape[1], tokens.shape[0], -1).transpose(0, 1)
+
+    @property
+    def takes_chunks(self) -> bool:
+        # With more layers on the long memory, each frame has keys and values of its own.
+        return self.config.encoder_layers[0] == 1 and self.config.work_rate <= self.config.long_rate
 
     @property
     def input_layers(self) -> tuple[nn.Linear, ...]:

@@ -78,6 +78,11 @@ class ContinualEncoder(nn.Module):
         # Whether scores depend on ages or differences, rather than tokens on positions.
         self._placed = config.positional in RELATIVE
 
+    @property
+    def banded(self) -> bool:
+        """Whether `steps` is one banded pass."""
+        return self._single_output and not self._folded and not self.all_rows
+
     # ---- the regular encoder -------------------------------------------------------------------------------
 
     def forward(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
@@ -158,7 +163,7 @@ class ContinualEncoder(nn.Module):
         """
         if not tokens.shape[1]:
             return tokens, state
-        if not self._single_output or self._folded or self.all_rows:
+        if not self.banded:
             outputs = []
             state = state.clone()
             # What autograd has saved of one step must not be overwritten by the next.

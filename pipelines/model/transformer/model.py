@@ -121,6 +121,10 @@ class ContinualTransformer(ContinualModel):
     # ---- parts ---------------------------------------------------------------------------------------------
 
     @property
+    def takes_chunks(self) -> bool:
+        return self.encoder.banded
+
+    @property
     def input_layers(self) -> tuple[nn.Linear, ...]:
         return (self.embedding.linear if self.embedding is not None else cast(nn.Linear, self.input_projection),)
 

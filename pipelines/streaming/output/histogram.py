@@ -19,12 +19,13 @@ class TimeHistogram:
     total: float = 0.0  # seconds
     largest: float = 0.0  # seconds
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, times: int = 1) -> None:
+        """times: how often it took that long."""
         seconds = max(seconds, 0.0)
         place = int(math.log(seconds / SHORTEST, RESOLUTION)) if seconds > SHORTEST else 0
-        self.counts[min(place, BINS - 1)] += 1
-        self.count += 1
-        self.total += seconds
+        self.counts[min(place, BINS - 1)] += times
+        self.count += times
+        self.total += times * seconds
         self.largest = max(self.largest, seconds)
 
     def percentile(self, percent: float) -> float:

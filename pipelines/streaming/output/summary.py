@@ -10,8 +10,8 @@ from typing import Any
 
 from pipelines.streaming.output.histogram import TimeHistogram
 
-# decode: a piece of media. features: a row. wait: in line for the model. encoder: a step for all rows of the batch.
-# output: writing a prediction. latency: from the end of a row's media to its prediction.
+# decode: a piece of media. features: a row. wait: in line for the model. encoder: a step for all rows of the batch, or
+# a row's part of a chunk. output: writing a prediction. latency: from the end of a row's media to its prediction.
 STAGES = ("decode", "features", "wait", "encoder", "output", "latency")
 
 
@@ -75,15 +75,15 @@ class Statistics:
                 self._end = time.monotonic()
 
     def stepped(self) -> None:
-        """The model took a step, for one row or more."""
+        """The model took a step, or many at once: one pass for one row or more."""
         with self._lock:
             self.steps += 1
             if self._whole is not None:
                 self._whole.stepped()
 
-    def took(self, stage: str, seconds: float) -> None:
+    def took(self, stage: str, seconds: float, times: int = 1) -> None:
         with self._lock:
-            self.stages[stage].add(seconds)
+            self.stages[stage].add(seconds, times)
 
     def predicted(self, source: int, seconds: float, latency: float) -> None:
         """A prediction for `seconds` of media, `latency` seconds after they had been played."""
@@ -145,7 +145,7 @@ class Summary:
     seconds: float  # of media, over all sources
     wall_seconds: float
     real_time_factor: float  # media seconds per second of wall time: 1 is real time for one source
-    steps: int  # of the model, each for one row or more
+    steps: int  # passes of the model, each for one row or more
     dropped: int
     stages: dict[str, dict[str, float]]  # milliseconds
     sources: tuple[dict[str, Any], ...]

@@ -13,6 +13,8 @@ from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.pacing import PlaybackClock
 from pipelines.streaming.sources.feature_source import open_source_rows
 
+FAST_BLOCK = 64  # rows that are read in one piece where nothing waits for the clock
+
 
 def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
     """Play a feature source once, from the emitter's place on. begin_at: the monotonic time of its first row's hop.
@@ -33,11 +35,12 @@ def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
     context.on_begin()
     clock = PlaybackClock()
     clock.start(emitter.next.row * spec.hop, begin_at)
-    for row in range(emitter.next.row, count):
+    block = FAST_BLOCK if options.fast else 1
+    for row in range(emitter.next.row, count, block):
         if not options.fast:
             _wait(emitter, clock, (row + 1) * spec.hop)
         now = time.monotonic()
-        values = rows[begin + row : begin + row + 1]
+        values = rows[begin + row : begin + min(row + block, count)]
         due = now if options.fast else clock.wall((row + 1) * spec.hop)
         emitter.emit(values, row, spec, lambda _, due=due: due, time.monotonic() - now)  # type: ignore[misc]
     return clock.wall(count * spec.hop)

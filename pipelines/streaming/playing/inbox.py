@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from threading import Condition, Event, Lock
 
 from pipelines.streaming.messages import Ended, Row
@@ -15,7 +16,7 @@ PATIENCE = 0.2  # seconds between looks at whether the stream is to stop
 
 
 class Inbox:
-    """Sources put rows in from their threads; the model takes at most one from each at a time."""
+    """Sources put rows in from their threads; the model takes one from each at a time, or runs of them."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class Inbox:
         """capacity: rows of each slot that may wait and may not be dropped. now: the clock of `Row.complete`."""
         self._queues: list[deque[Row | Ended]] = [deque() for _ in range(slots)]
         self._open = [True] * slots
+        self._awaited = [1] * slots  # items in a queue at which the model is to look at it
         self._capacity = capacity
         self._stop = stop
         self._on_dropped = on_dropped
@@ -51,7 +53,8 @@ class Inbox:
                 while len(queue) >= self._capacity and not self._stop.is_set():
                     self._drained.wait(PATIENCE)
             queue.append(item)
-            self._filled.notify()
+            if len(queue) >= self._awaited[slot] or not isinstance(item, Row) or item.restart:
+                self._filled.notify()
 
     def finish(self, slot: int) -> None:
         """Nothing more will come from this slot."""
@@ -79,6 +82,50 @@ class Inbox:
                     return []
                 self._filled.wait(PATIENCE)
             return []
+
+    def take_runs(self, longest: Callable[[int, Row], int]) -> list[tuple[int, list[Row] | Ended]]:
+        """Of every slot that has them, rows that follow one another, or the end of a source; empty at the end.
+
+        longest: from a slot and its oldest row to the length of a run. A run is shorter only where its source ends or
+        its window restarts, so its length does not depend on who is faster. None of its rows may be late.
+        """
+        with self._filled:
+            while not self._stop.is_set():
+                ready: list[tuple[int, list[Row] | Ended]] = []
+                for slot, queue in enumerate(self._queues):
+                    if queue and (run := self._run(slot, queue, longest)) is not None:
+                        ready.append((slot, run))
+                if ready:
+                    self._drained.notify_all()
+                    return ready
+                if not any(self._open):
+                    return []
+                self._filled.wait(PATIENCE)
+            return []
+
+    def _run(
+        self, slot: int, queue: deque[Row | Ended], longest: Callable[[int, Row], int]
+    ) -> list[Row] | Ended | None:
+        """Take the next run of a slot; None: more of it is still to come."""
+        oldest = queue[0]
+        if isinstance(oldest, Ended):
+            queue.popleft()
+            return oldest
+        length = min(longest(slot, oldest), self._capacity)
+        run = [oldest]
+        over = not self._open[slot]
+        for item in islice(queue, 1, length):
+            if isinstance(item, Ended) or item.restart:
+                over = True
+                break
+            run.append(item)
+        if len(run) < length and not over:
+            self._awaited[slot] = length
+            return None
+        self._awaited[slot] = 1
+        for _ in run:
+            queue.popleft()
+        return run
 
     def _next(self, queue: deque[Row | Ended]) -> Row | Ended:
         """Take the oldest item; skip to the newest row of its source when it has waited too long."""

@@ -1,10 +1,12 @@
-"""The model's stage: one step for all sources that have a row, as long as any has."""
+"""The model's stage: one step for all sources that have a row, or a chunk of each that has one, as long as any has."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain, compress, zip_longest
+from operator import not_
 from queue import Queue
 
 import numpy as np
@@ -42,6 +44,9 @@ class Mark:
 # Everything that one step gave, or a snapshot, or None: nothing more comes.
 Message = list[Result | Ended] | Mark | None
 
+# A chunk goes on for so many rows or seconds of media, whichever is less: predictions come more seldom, but still come.
+MOST_ROWS, LONGEST_CHUNK = 64, 5.0
+
 
 class EncoderStage:
     """Takes rows, gives results."""
@@ -54,35 +59,94 @@ class EncoderStage:
         statistics: Statistics,
         on_broken: Callable[[Row], None],
         every: float | None,
+        chunks: bool,
     ) -> None:
-        """every: seconds between snapshots; None: none are wanted."""
+        """every: seconds between snapshots; None: none are wanted. chunks: wait for many rows and take them at once."""
         self.session = session
         self.places: dict[int, Place] = {}
         self.slots: dict[int, int] = {}
         self.over: set[int] = set()
         self._inbox, self._output, self._statistics = inbox, output, statistics
         self._on_broken, self._every = on_broken, every
+        self._chunks = chunks and session.model.takes_chunks
         self._saved = time.monotonic()
         self._newest: dict[int, Row] = {}  # by source
 
     def run(self) -> None:
         """Until all sources are over or the stream is stopped."""
-        while items := self._inbox.take():
-            rows = {slot: item for slot, item in items if isinstance(item, Row)}
-            results: list[Result | Ended] = []
-            if rows:
-                results += self._step(rows)
-            for slot, item in items:
-                if isinstance(item, Ended):
-                    results += self._late(slot, item.source)
-                    self.over.add(item.source)
-                    self.slots.pop(item.source, None)
-                    results.append(item)
+        advance = self._take_chunks if self._chunks else self._take_step
+        while (results := advance()) is not None:
             self._output.put(results)
             if self._every is not None and time.monotonic() - self._saved >= self._every:
                 self._mark()
         if self._every is not None:
             self._mark()
+
+    def _take_step(self) -> list[Result | Ended] | None:
+        """One row of every source that has one; None: nothing more comes."""
+        items = self._inbox.take()
+        if not items:
+            return None
+        rows = {slot: item for slot, item in items if isinstance(item, Row)}
+        results: list[Result | Ended] = []
+        if rows:
+            results += self._step(rows)
+        for slot, item in items:
+            if isinstance(item, Ended):
+                results += self._end(slot, item)
+        return results
+
+    def _take_chunks(self) -> list[Result | Ended] | None:
+        """A chunk of every source that has one; None: nothing more comes."""
+        runs = self._inbox.take_runs(self._chunk_rows)
+        if not runs:
+            return None
+        parts = [self._end(slot, run) if isinstance(run, Ended) else self._chunk(slot, run) for slot, run in runs]
+        # As one step after the other would give them: sources that play side by side take turns.
+        return [result for result in chain.from_iterable(zip_longest(*parts)) if result is not None]
+
+    def _chunk_rows(self, slot: int, first: Row) -> int:
+        """How many rows the next chunk has. The first ones are short, so that predictions come soon.
+
+        Chunks end at fixed places of a stream, whatever the pace and wherever it was resumed: the last bit of a score
+        may depend on what is computed together.
+        """
+        seen = 0 if first.restart else self.session.seen(slot)
+        most = min(MOST_ROWS, max(1, int(LONGEST_CHUNK / (first.end - first.begin))))
+        return min(max(1, seen), most - seen) if seen < most else most - seen % most
+
+    def _chunk(self, slot: int, rows: list[Row]) -> list[Result | Ended]:
+        session, statistics = self.session, self._statistics
+        if rows[0].restart and session.seen(slot):
+            session.restart([slot])
+        usable = [bool(np.isfinite(row.values).all()) for row in rows]
+        for row in compress(rows, map(not_, usable)):
+            self._on_broken(row)
+        rows = list(compress(rows, usable))
+        if not rows:
+            return []
+        begin = time.monotonic()
+        seen = session.seen(slot)
+        scores = session.steps(slot, np.stack([row.values for row in rows]))
+        statistics.took("encoder", (time.monotonic() - begin) / len(rows), len(rows))
+        statistics.stepped()
+        self.places[rows[-1].source] = rows[-1].place
+        self.slots[rows[-1].source] = slot
+        self._newest[rows[-1].source] = rows[-1]
+        for row in rows:
+            statistics.took("features", row.feature_seconds)
+            statistics.took("wait", begin - row.queued)
+        return [
+            Result(row, values, seen + 1 + number)
+            for number, (row, values) in enumerate(zip(rows, scores, strict=True))
+        ]
+
+    def _end(self, slot: int, ended: Ended) -> list[Result | Ended]:
+        """What is still to be said of a source that is over."""
+        late = self._late(slot, ended.source)
+        self.over.add(ended.source)
+        self.slots.pop(ended.source, None)
+        return [*late, ended]
 
     def _step(self, rows: dict[int, Row]) -> list[Result]:
         session, statistics = self.session, self._statistics

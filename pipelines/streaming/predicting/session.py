@@ -63,6 +63,22 @@ class StreamSession:
             self._recent[row].append(token)
         return {row: scores[row].copy() for row in tokens}
 
+    def steps(self, row: int, tokens: Values) -> Values:
+        """The next tokens (T, input_width) of one row -> raw scores (T, classes): as T times `step`, in one pass.
+
+        The pass is of this row alone, so its numbers do not depend on what the others do. NaN or infinity raises
+        NonFiniteInputError, and no state is changed.
+        """
+        with torch.inference_mode():
+            chunk = torch.from_numpy(tokens).to(self._device, self._dtype).unsqueeze(0)
+            state = self._state if self.rows == 1 else self._state.select([row])
+            logits, state = self.model.steps(chunk, state)
+            self._state = state if self.rows == 1 else self._state.put_([row], state)
+            scores = logits[0].to("cpu", torch.float32).numpy()
+        self._seen[row] += len(tokens)
+        self._recent[row].extend(tokens)
+        return np.asarray(scores)
+
     def seen(self, row: int) -> int:
         """Tokens of a row since its window last started."""
         return self._seen[row]

@@ -1,0 +1,213 @@
+"""`--fast` in chunks: what one step after the other gives, for every model that takes chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipelines.checkpoints.builtin import builtin_names
+from pipelines.checkpoints.checkpoint import save_checkpoint
+from pipelines.model import ContinualModel, RecurrentConfig, make_model
+from pipelines.streaming import (
+    PlayOptions,
+    PredictionOptions,
+    Stream,
+    StreamModel,
+    StreamSession,
+    Summary,
+    find_sources,
+    open_model,
+)
+from pipelines.streaming.messages import Remark, SourceEnded
+from pipelines.streaming.predicting.encoder_stage import MOST_ROWS
+from pipelines.streaming.predicting.prediction import Prediction
+from tests.model.test_lstr import SMALL as SMALL_LSTR
+from tests.streaming.made_streams import WIDTH, Matrix, small_model, write_rows, write_sound
+
+LENGTHS = (150, 1, 67, 3)  # rows: more than two chunks, and less than one
+SMOOTH = PredictionOptions(smooth=1.0)
+
+
+@contextmanager
+def step_by_step() -> Iterator[None]:
+    """No model takes chunks."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in _kinds(ContinualModel):
+            patch.setattr(kind, "takes_chunks", False)
+        yield
+
+
+def _kinds(kind: type) -> list[type]:
+    return [kind, *(each for child in kind.__subclasses__() for each in _kinds(child))]
+
+
+def run(paths: list[Path], model: StreamModel, **play: Any) -> tuple[list[Prediction | SourceEnded], Summary]:
+    options = PlayOptions(**{"fast": True, **play})
+    with Stream(find_sources([str(path) for path in paths]), model, options, SMOOTH) as stream:
+        return list(stream.events()), stream.summary()
+
+
+def assert_the_same(
+    chunked: list[Prediction | SourceEnded], stepped: list[Prediction | SourceEnded], source: int
+) -> None:
+    mine, expected = (
+        [event for event in events if isinstance(event, Prediction) and event.source_number == source]
+        for events in (chunked, stepped)
+    )
+    for name in ("source", "index", "time", "begin", "end", "label", "warmup", "restart"):
+        assert [getattr(one, name) for one in mine] == [getattr(one, name) for one in expected], name
+    scores = np.stack([one.scores for one in expected])
+    np.testing.assert_allclose([one.scores for one in mine], scores, rtol=0, atol=1e-5 * max(1.0, np.abs(scores).max()))
+    np.testing.assert_allclose(
+        [one.probabilities for one in mine], [one.probabilities for one in expected], rtol=1e-5, atol=1e-5
+    )
+    assert [[label for label, _ in one.top] for one in mine] == [[label for label, _ in one.top] for one in expected]
+
+
+def write_sources(folder: Path, width: int, lengths: tuple[int, ...] = LENGTHS) -> list[Path]:
+    paths = [folder / f"{number}.npy" for number in range(len(lengths))]
+    for number, (path, rows) in enumerate(zip(paths, lengths, strict=True)):
+        np.save(path, np.random.default_rng(number).normal(size=(rows, width)).astype(np.float32))
+    return paths
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_every_built_in_model_with_several_sources(tmp_path: Path, name: str) -> None:
+    model = open_model(name)
+    assert model.model.takes_chunks
+    paths = write_sources(tmp_path, model.model.config.input_width)
+    chunked, summary = run(paths, model, at_once=3)
+    with step_by_step():
+        stepped, expected = run(paths, model, at_once=3)
+    for source in range(len(paths)):
+        assert_the_same(chunked, stepped, source)
+    ends = [event.number for event in chunked if isinstance(event, SourceEnded)]
+    assert sorted(ends) == [0, 1, 2, 3]
+    for place, event in enumerate(chunked):
+        if isinstance(event, SourceEnded):  # nothing of a source comes after its end
+            assert event.number not in [getattr(later, "source_number", None) for later in chunked[place:]]
+    assert (summary.frames, summary.dropped, summary.seconds) == (expected.frames, 0, expected.seconds)
+    assert summary.steps < summary.frames / 4 < expected.steps
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {},
+        {"lag": 2},
+        {"blocks": 3, "stacking": "deep", "positional": "relative"},
+        {"blocks": 2, "stacking": "deep", "positional": "rope", "lag": 3},
+        {"blocks": 2, "stacking": "deep", "positional": "alibi", "class_token_block": 2},
+        {"blocks": 2},  # retroactive: one step after the other, for all sources together
+        {"positional": "static"},
+    ],
+    ids=str,
+)
+def test_encoders(tmp_path: Path, sizes: dict[str, Any]) -> None:
+    model = small_model(tmp_path, **sizes)
+    paths = write_sources(tmp_path, WIDTH)
+    chunked, summary = run(paths, model)
+    with step_by_step():
+        stepped, _ = run(paths, model)
+    for source in range(len(paths)):
+        assert_the_same(chunked, stepped, source)
+    assert (summary.steps < 40) == model.model.takes_chunks
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        RecurrentConfig(input_width=WIDTH, embedding=8, width=8, layers=2, classes=5),
+        replace(SMALL_LSTR, input_width=WIDTH),
+    ],
+    ids=lambda config: config.kind,
+)
+def test_other_kinds(tmp_path: Path, config: Any) -> None:
+    torch.manual_seed(0)
+    save_checkpoint(tmp_path / "model.safetensors", make_model(config).eval())
+    model = open_model(tmp_path / "model.safetensors")
+    paths = write_sources(tmp_path, WIDTH)
+    chunked, _ = run(paths, model)
+    with step_by_step():
+        stepped, _ = run(paths, model)
+    for source in range(len(paths)):
+        assert_the_same(chunked, stepped, source)
+
+
+def test_from_sound(tmp_path: Path) -> None:
+    model = small_model(tmp_path, "logmel", hop=0.05)
+    sound = write_sound(tmp_path / "sound.wav", 7.0)
+    chunked, _ = run([sound], model, start=0.5)
+    with step_by_step():
+        stepped, _ = run([sound], model, start=0.5)
+    assert len(chunked) == 131
+    assert_the_same(chunked, stepped, 0)
+
+
+def test_rows_of_nan_and_windows_that_restart(tmp_path: Path) -> None:
+    """A source in a loop whose rows are broken at the ends of chunks, where the window restarts, and in between."""
+    model = small_model(tmp_path)
+    rows = write_rows(tmp_path / "rows.npy", 90)
+    rows[[0, 1, 15, 16, 40, 41, 89]] = np.nan
+    np.save(tmp_path / "rows.npy", rows)
+    both = []
+    for mode in (step_by_step, nullcontext):
+        remarks: list[Remark] = []
+        sources = find_sources([str(tmp_path / "rows.npy")])
+        with mode(), Stream(sources, model, PlayOptions(fast=True, loop=True), SMOOTH, remarks.append) as stream:
+            both.append(list(islice(stream.events(), 300)))
+        assert remarks[0].text == "row 0 holds NaN or infinity: such rows are left out"
+        assert len(remarks) == 1
+    assert_the_same(both[1], both[0], 0)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lengths=st.lists(st.integers(1, 3 * MOST_ROWS), min_size=1, max_size=4), after=st.integers(1, 150))
+def test_a_snapshot_goes_on_with_the_same_bits(tmp_path: Path, lengths: list[int], after: int) -> None:
+    """Chunks end at the same places whether a stream was resumed or not, and whoever plays beside it."""
+    model = small_model(tmp_path, blocks=2, stacking="deep", lag=1)
+    paths = write_sources(tmp_path, WIDTH, tuple(lengths))
+    whole = [run([path], model)[0] for path in paths]
+    snapshot = tmp_path / "state"
+    sources = find_sources([str(path) for path in paths])
+    with Stream(sources, model, PlayOptions(fast=True, snapshot=snapshot, every=1e-9), SMOOTH) as stream:
+        before = list(islice(stream, after))
+    snapshot_was_written = snapshot.exists()
+    after_it: list[Prediction] = []
+    if snapshot_was_written:
+        with Stream(sources, model, PlayOptions(fast=True, resume=snapshot), SMOOTH) as stream:
+            after_it = list(stream)
+        snapshot.unlink()
+    for number, expected in enumerate(whole):
+        later = [one for one in after_it if one.source_number == number]
+        mine = [one for one in before if one.source_number == number]
+        first = later[0].index if later else len(mine)
+        joined = mine[:first] + later
+        wanted = [event for event in expected if isinstance(event, Prediction)]
+        if not snapshot_was_written:
+            wanted = wanted[: len(joined)]
+        np.testing.assert_array_equal([one.scores for one in joined], [one.scores for one in wanted])
+        np.testing.assert_array_equal([one.probabilities for one in joined], [one.probabilities for one in wanted])
+
+
+def test_steps_of_one_row_leave_the_others_alone(tmp_path: Path) -> None:
+    model = small_model(tmp_path, blocks=2, stacking="deep")
+    tokens: Matrix = np.random.default_rng(0).normal(size=(3, 40, WIDTH)).astype(np.float32)
+    session, alone = StreamSession(model.model, 3), [StreamSession(model.model) for _ in range(3)]
+    given: list[list[Matrix]] = [[], [], []]
+    for row, begin, end in ((0, 0, 7), (2, 0, 1), (1, 0, 40), (0, 7, 40), (2, 1, 40)):
+        given[row] += list(session.steps(row, tokens[row, begin:end]))
+    for row in range(3):
+        expected = [alone[row].step({0: token})[0] for token in tokens[row]]
+        np.testing.assert_allclose(given[row], expected, atol=1e-5)
+        assert session.seen(row) == 40
