@@ -17,12 +17,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "costs": ("model",),
     "features": (),
     "datasets": ("features",),
+    "pages": ("features", "datasets"),
     "checkpoints": ("model", "metrics", "costs", "features"),
     "running": ("model",),
     "flops": ("model", "costs", "checkpoints"),
     "training": ("model", "metrics", "features", "datasets", "checkpoints", "running"),
     "evaluation": ("model", "metrics", "costs", "features", "datasets", "checkpoints", "running", "training"),
-    "streaming": ("model", "metrics", "features", "datasets", "checkpoints", "running"),
+    "streaming": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "running"),
     "api": ("features", "datasets", "checkpoints", "running", "training", "evaluation"),
 }
 LAYERS = tuple(ALLOWED)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
 from cotrans_cli.display.console import note
-
-if TYPE_CHECKING:
-    from pipelines.streaming.run import StreamRun
+from cotrans_cli.stopping import stopping
 
 EXAMPLES = """
 Examples:
@@ -33,6 +27,8 @@ Examples:
   cotrans stream rtsp://camera.local/stream --late drop --out labels.jsonl
 
   cotrans stream talks/ --fast --out labels/ --format srt      subtitles for every file of a folder
+
+  cotrans stream talk.mp4 --fast --report talk.html      a page that plays it above its predictions
 
   cotrans stream features.npy --model oadtr.cotrans.safetensors --fast
 """
@@ -190,6 +186,21 @@ def stream(
         Path | None,
         typer.Option(metavar="FILE.json", help="Write the summary as JSON too.", rich_help_panel=OUTPUT),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Write a page that plays the media above a timeline of the predictions, to look at and correct.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    embed: Annotated[
+        bool, typer.Option("--embed", help="… with the media inside, not linked.", rich_help_panel=OUTPUT)
+    ] = False,
+    truth: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.csv", help="… with the events of a table beside them.", rich_help_panel=OUTPUT),
+    ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Lines instead of the live view.", rich_help_panel=OUTPUT)
     ] = False,
@@ -297,6 +308,7 @@ def stream(
         output=output,
         overlay=overlay,
         summary=summary,
+        report=_report(report, embed, truth),
     )
     opened = find_sources(sources)
     if all(source.problem for source in opened):  # no model is needed to say so
@@ -337,26 +349,6 @@ def stream(
     return errors[0].exit_code if errors else 0
 
 
-@contextmanager
-def stopping(run: StreamRun) -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM end the stream cleanly; yields the signals that came. A second one ends it at once."""
-    caught: list[int] = []
-
-    def stop(number: int, _: object) -> None:
-        if caught:
-            raise KeyboardInterrupt
-        caught.append(number)
-        # Not here: the handler may have interrupted the very code that holds the lock that stopping needs.
-        Thread(target=run.stop, daemon=True).start()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _pcm(rate: int | None, channels: int | None, sample_format: str | None) -> Any:
     from pipelines.errors import UsageError
     from pipelines.streaming import PcmOptions
@@ -366,3 +358,14 @@ def _pcm(rate: int | None, channels: int | None, sample_format: str | None) -> A
             raise UsageError("--channels and --sample-format describe raw sound: give its --rate too")
         return None
     return PcmOptions(rate, 1 if channels is None else channels, "s16le" if sample_format is None else sample_format)
+
+
+def _report(path: Path | None, embed: bool, truth: Path | None) -> Any:
+    from pipelines.errors import UsageError
+    from pipelines.streaming.output.report import ReportOptions
+
+    if path is None:
+        if embed or truth is not None:
+            raise UsageError("--embed and --truth are about a report: add --report FILE.html")
+        return None
+    return ReportOptions(path, embed, truth)

@@ -14,6 +14,7 @@ from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
 from pipelines.streaming.output.overlay import SUFFIXES, Overlay
+from pipelines.streaming.output.report import ReportOptions, ReportSink
 from pipelines.streaming.output.sinks import Sink
 from pipelines.streaming.output.summary import Statistics, Summary
 from pipelines.streaming.pipeline import Stream
@@ -45,6 +46,7 @@ class RunOptions:
     output: OutputOptions | None  # None: nothing is written, somebody only watches
     overlay: Path | None = None
     summary: Path | None = None
+    report: ReportOptions | None = None
 
 
 class StreamRun:
@@ -64,8 +66,9 @@ class StreamRun:
         if options.overlay is not None:
             check_overlay(options, sources, models)
         check_outputs(options, watched(sources, models), models)
-        if options.prediction.least and options.output is None:
-            raise UsageError("--least is about stretches: it goes with --segments, srt and vtt")
+        merged = options.report is not None or (options.output is not None and options.output.by_segments)
+        if options.prediction.least and not merged:
+            raise UsageError("--least is about stretches: it goes with --segments, srt, vtt and --report")
         self.stream: Stream | SeveralModels
         if len(models) == 1:
             self.stream = Stream(
@@ -80,6 +83,10 @@ class StreamRun:
         else:
             self.stream = SeveralModels(sources, models, options.play, options.prediction, observer.remark, on_picture)
         self._sinks: list[Sink] = []
+        self._report: ReportSink | None = None
+        if options.report is not None:
+            options.report.check_play(options.play)
+            self._report = ReportSink(options.report, self.stream.sources, models, options.prediction)
         if options.output is not None:
             state = self.stream.resumed.sink if self.stream.resumed else None
             self._sinks.append(
@@ -87,6 +94,8 @@ class StreamRun:
             )
         if options.overlay is not None:
             self._sinks.append(Overlay(Path(sources[0].target), options.overlay, options.play))
+        if self._report is not None:
+            self._sinks.append(self._report)
 
     def run(self) -> Summary:
         """Until all sources are over, or `stop`. Whatever happens, the output is complete up to the last frame."""
@@ -110,6 +119,8 @@ class StreamRun:
         )
         if self._options.summary is not None:
             self._write_summary(self._options.summary, summary)
+        if self._report is not None:
+            self._report.finish(summary)
         return summary
 
     def _write_summary(self, path: Path, summary: Summary) -> None:
@@ -130,13 +141,19 @@ class StreamRun:
 def check_outputs(options: RunOptions, sources: Sequence[StreamSource], models: Sequence[StreamModel]) -> None:
     """Refuse to write over what is read, or two outputs over one another."""
     play = options.play
-    single = [("--overlay", options.overlay), ("--summary", options.summary), ("--snapshot", play.snapshot)]
+    single = [
+        ("--overlay", options.overlay),
+        ("--summary", options.summary),
+        ("--snapshot", play.snapshot),
+        ("--report", None if options.report is None else options.report.path),
+    ]
     outputs = [(option, path) for option, path in single if path is not None]
     if options.output is not None:
         outputs += output_files(options.output, sources)
     inputs = [
         *(file for model in models for file in model.files),
         *(file for source in sources for file in source.files),
+        *([options.report.truth] if options.report is not None and options.report.truth is not None else []),
     ]
     refuse_overwriting(outputs, inputs)
     alone = [(option, path) for option, path in single if path is not None]

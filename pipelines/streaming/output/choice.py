@@ -102,8 +102,6 @@ def make_sink(
     sources: each once for every model. state: of the snapshot that a stream goes on from.
     """
     form = _format(output, len(sources) > len(models), models, prediction)
-    if prediction.least and not output.by_segments:
-        raise UsageError("--least is about stretches: it goes with --segments, srt and vtt")
     rules = [prediction.rule(model.class_names, merged=True) for model in models]
 
     def model_of(number: int) -> StreamModel:

@@ -1,0 +1,194 @@
+"""`--report`: the predictions of a stream, kept until it is over, as a page to look at."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.costs.model_cost import model_cost
+from pipelines.errors import CotransError, UsageError
+from pipelines.pages.media import MediaLink, link_media
+from pipelines.pages.packing import as_bytes, packed_rows
+from pipelines.pages.recording import Figure, Recording, ShownRule, write_recordings
+from pipelines.pages.strip import media_strip
+from pipelines.pages.truth import TruthTable
+from pipelines.streaming.messages import SourceEnded
+from pipelines.streaming.options import PlayOptions, PredictionOptions
+from pipelines.streaming.output.segments import SIGMOID_THRESHOLD, Segment, SegmentMerger
+from pipelines.streaming.output.sinks import Event
+from pipelines.streaming.output.summary import Summary
+from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.sources.source import StreamSource
+
+SUFFIXES = (".html", ".htm")
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """Where the page goes, and what is in it."""
+
+    path: Path
+    embed: bool = False  # the media themselves, not a link to them
+    truth: Path | None = None  # a table file,start,end,label
+
+    def __post_init__(self) -> None:
+        if self.path.suffix.lower() not in SUFFIXES:
+            raise UsageError(f"--report {self.path}: choose a name that ends in .html")
+
+    def check_play(self, play: PlayOptions) -> None:
+        """Refuse what a report cannot be made of."""
+        if play.loop:
+            raise UsageError("--report does not go with --loop: the recording would never end")
+        if play.resume or play.snapshot:
+            raise UsageError("--report does not go with --snapshot and --resume: it tells of a stream from its start")
+
+
+@dataclass
+class _Kept:
+    """What one source has given so far."""
+
+    merger: SegmentMerger
+    hop: float = 0.0  # seconds
+    begins: array[float] = field(default_factory=lambda: array("d"))
+    scores: bytearray = field(default_factory=bytearray)  # a byte for each class, row by row
+    segments: list[Segment] = field(default_factory=list)
+
+
+class ReportSink:
+    """Collects a stream; `finish` writes the page. Sources that gave nothing are left out."""
+
+    def __init__(
+        self,
+        options: ReportOptions,
+        sources: Sequence[StreamSource],
+        models: Sequence[StreamModel],
+        prediction: PredictionOptions,
+    ) -> None:
+        """sources: each once for every model."""
+        self._options, self._sources, self._models, self._prediction = options, sources, models, prediction
+        self._rules = [prediction.rule(model.class_names, merged=True) for model in models]
+        self._kept: dict[int, _Kept] = {}
+        self._truth = None if options.truth is None else TruthTable(options.truth)
+        if self._truth is not None:
+            self._truth.require_any([source.target for source in sources])
+
+    def write(self, event: Event) -> None:
+        if isinstance(event, SourceEnded):
+            if (kept := self._kept.get(event.number)) is not None:
+                kept.segments += kept.merger.finish(event.end)
+            return
+        if event.end <= 0:  # a model with a lag speaks of what was before the stream
+            return
+        kept = self._of(event)
+        kept.begins.append(event.begin)
+        kept.scores += as_bytes(event.probabilities).tobytes()
+        kept.segments += kept.merger.push(event, self._model(event.source_number).class_names)
+
+    def close(self) -> None:
+        """Nothing is open: `finish` writes."""
+
+    def state(self) -> None:
+        return None
+
+    def finish(self, summary: Summary) -> None:
+        """Write the page, unless there is nothing to show."""
+        recordings = [self._recording(number, summary) for number in sorted(self._kept)]
+        if recordings:
+            write_recordings(self._options.path, recordings)
+
+    def _of(self, event: Prediction) -> _Kept:
+        number = event.source_number
+        if number not in self._kept:
+            kind, rule = self._model(number).score_kind, self._rules[number % len(self._models)]
+            merger = SegmentMerger(event.source, kind, rule, least=self._prediction.least)
+            self._kept[number] = _Kept(merger, hop=event.end - event.begin)
+        return self._kept[number]
+
+    def _model(self, number: int) -> StreamModel:
+        return self._models[number % len(self._models)]
+
+    def _recording(self, number: int, summary: Summary) -> Recording:
+        kept, model, source = self._kept[number], self._model(number), self._sources[number]
+        path = Path(source.target) if source.kind == "media" else None
+        media = None if path is None else _linked(path, self._options)
+        scores = np.frombuffer(bytes(kept.scores), np.uint8).reshape(len(kept.begins), len(model.class_names))
+        return Recording(
+            name=source.name if path is None else path.name,
+            file=source.name if path is None else path.name,
+            classes=model.class_names,
+            rule=self._shown_rule(number),
+            rows=packed_rows(kept.begins, kept.hop, scores),
+            segments=[(item.start, item.end, item.label, item.score) for item in kept.segments],
+            model=model.name,
+            duration=None if media is None else media.duration,
+            truth=None if self._truth is None else self._truth.of(source.target),
+            media=media,
+            strip=None if media is None or path is None else media_strip(path, media),
+            figures=[*_stream_figures(summary, number, kept.hop), *_model_figures(model)],
+        )
+
+    def _shown_rule(self, number: int) -> ShownRule:
+        model, rule = self._model(number), self._rules[number % len(self._models)]
+        hidden = tuple(index for index, name in enumerate(model.class_names) if not rule.shows(name))
+        own = SIGMOID_THRESHOLD if model.score_kind == "sigmoid" else 0.0
+        threshold = own if rule.threshold is None else rule.threshold
+        if rule.thresholds:
+            described = "as streamed"
+        elif rule.threshold is None and model.rejection is not None:
+            described = "the model's own"
+        else:
+            described = f"{threshold:.2f}"
+        return ShownRule(model.score_kind, threshold, described, hidden, self._prediction.least)
+
+
+def _linked(path: Path, options: ReportOptions) -> MediaLink | None:
+    try:
+        return link_media(path, options.path, options.embed)
+    except CotransError:
+        if options.embed:
+            raise
+        return None  # it was played, so it is there; what a header hides is not worth a report
+
+
+def _stream_figures(summary: Summary, number: int, hop: float) -> list[Figure]:
+    source = summary.sources[number]
+    figures = [
+        ("Rows", f"{source['frames']:,}", f"{1 / hop:.3g} a second"),
+        ("Speed", f"{summary.real_time_factor:.3g} ×", "of real time" if summary.paced else "of real time, unpaced"),
+    ]
+    if summary.paced:
+        latency: Mapping[str, Any] = source["latency"]
+        figures.append(
+            (
+                "Latency",
+                f"{latency['p50_ms']:.1f} ms",
+                f"median; p95 {latency['p95_ms']:.1f}, max {latency['max_ms']:.1f}",
+            )
+        )
+    for title, stage in (("Features", "features"), ("Model step", "encoder")):
+        times = summary.stages[stage]
+        figures.append((title, f"{times['p50_ms']:.2f} ms", f"median; p95 {times['p95_ms']:.2f}"))
+    if source["dropped"]:
+        figures.append(("Dropped", f"{source['dropped']:,}", "rows that came too late"))
+    return figures
+
+
+def _model_figures(model: StreamModel) -> list[Figure]:
+    cost = model_cost(model.model.config)
+    return [
+        ("Cost of a step", f"{_short(cost.step.macs)} MACs", f"{cost.reduction:.3g} × less than the whole window"),
+        ("Memory of a stream", f"{cost.state_bytes / 1024:,.1f} KiB", f"{_short(cost.parameters)} parameters"),
+    ]
+
+
+def _short(number: float) -> str:
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:g}"
