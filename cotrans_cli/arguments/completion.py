@@ -35,7 +35,7 @@ def _homes() -> Iterable[str]:
 
 
 def _formats() -> Iterable[str]:
-    from pipelines.streaming.output.choice import FORMATS
+    from pipelines.streaming.output.formats import FORMATS
 
     return FORMATS
 

@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cotrans_cli.arguments.options import option
 
 if TYPE_CHECKING:
     from pipelines.features.request import FeatureRequest
+
+FEATURES = "Features"
+
+Features = Annotated[
+    str | None,
+    option(
+        "--features",
+        panel=FEATURES,
+        metavar="NAME[+NAME]",
+        help="What a model was trained on that does not say it (resnet50+resnet50-flow): then it plays media.",
+    ),
+]
+FeatureOption = Annotated[
+    list[str] | None, option("--option", panel=FEATURES, metavar="[NAME.]KEY=VALUE", help="An extractor's own option.")
+]
+RandomWeights = Annotated[
+    bool, option("--random-weights", panel=FEATURES, help="Untrained feature networks, for trying things out.")
+]
+FeatureWeights = Annotated[
+    list[str] | None,
+    option(
+        "--weights",
+        panel=FEATURES,
+        metavar="[NAME=]FILE",
+        help="Weights of a feature network that are not known here.",
+    ),
+]
 
 
 def feature_request(

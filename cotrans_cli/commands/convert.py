@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cotrans_cli.arguments import lstr_options
+from cotrans_cli.arguments import feature_flags, lstr_options
 from cotrans_cli.arguments.choices import Activation, Encoding, Norm
 from cotrans_cli.arguments.options import UNSAID, Classifier, InputLayer, Prefix, option
 from cotrans_cli.display.console import note, print_json, print_line, status_console
@@ -40,7 +40,6 @@ Examples:
   cotrans convert oadtr.pth --mode deep         one row in every block; needs fine-tuning
 """
 LEFT_OUT = 5  # the exit code when parts of the source that change its numbers were not converted
-FEATURES = "Features"
 RESULT, WHERE = "What to make of it", "Files and output"
 
 
@@ -130,34 +129,14 @@ def convert(
             help="Class names: a text file with one a line, a JSON list, or cat,dog,rain.",
         ),
     ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--features",
-            metavar="NAME[+NAME]",
-            rich_help_panel=FEATURES,
-            help="What it was trained on, kept in the checkpoint: then it plays media (resnet50+resnet50-flow).",
-        ),
-    ] = None,
+    features: feature_flags.Features = None,
     hop: Annotated[
-        float | None, option("--hop", panel=FEATURES, metavar="SECONDS", help="Between rows (default 0.25).")
+        float | None,
+        option("--hop", panel=feature_flags.FEATURES, metavar="SECONDS", help="Between rows (default 0.25)."),
     ] = None,
-    feature_option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", metavar="[NAME.]KEY=VALUE", rich_help_panel=FEATURES, help="An extractor's own option."
-        ),
-    ] = None,
-    weights: Annotated[
-        list[str] | None,
-        typer.Option("--weights", metavar="[NAME=]FILE", rich_help_panel=FEATURES, help="Weights of an extractor."),
-    ] = None,
-    random_weights: Annotated[
-        bool,
-        typer.Option(
-            "--random-weights", rich_help_panel=FEATURES, help="Untrained networks, for trying things out; marked."
-        ),
-    ] = False,
+    feature_option: feature_flags.FeatureOption = None,
+    weights: feature_flags.FeatureWeights = None,
+    random_weights: feature_flags.RandomWeights = False,
     allow_dropped: Annotated[
         bool,
         typer.Option(
@@ -187,7 +166,6 @@ def convert(
     from pipelines.checkpoints.output_path import output_path
 
     output_path(file, out, force, verify)  # what is wrong with it is told now, not after the imports below
-    from cotrans_cli.arguments.feature_flags import feature_request
     from pipelines.checkpoints.conversion import ConversionOptions
     from pipelines.checkpoints.conversion import convert as run_conversion
     from pipelines.checkpoints.foreign_files.imported import Hints
@@ -228,7 +206,7 @@ def convert(
         output=out,
         force=force,
         verify=verify,
-        features=feature_request(features, hop, feature_option, weights, random_weights),
+        features=feature_flags.feature_request(features, hop, feature_option, weights, random_weights),
     )
     with _progress() as on_progress:
         conversion = run_conversion(file, options, on_progress)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from cotrans_cli.arguments import feature_flags
 from cotrans_cli.display.console import note
 from cotrans_cli.stopping import stopping
 
@@ -34,7 +35,6 @@ Examples:
 """
 BAD_INPUTS = 3  # the exit code when some sources failed and others did not
 
-FEATURES = "Features"
 PACE, OUTPUT, FAULTS, INPUT = "Pace", "Output", "Fault tolerance", "Source"
 
 
@@ -228,36 +228,10 @@ def stream(
             show_default="as the model was trained",
         ),
     ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            "--features",
-            metavar="NAME[+NAME]",
-            help="What a model was trained on that does not say it (a converted one); --hop goes with it.",
-            rich_help_panel=FEATURES,
-        ),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option", metavar="[NAME.]KEY=VALUE", help="An extractor's own option.", rich_help_panel=FEATURES
-        ),
-    ] = None,
-    random_weights: Annotated[
-        bool,
-        typer.Option(
-            "--random-weights", help="Untrained feature networks, for trying things out.", rich_help_panel=FEATURES
-        ),
-    ] = False,
-    weights: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--weights",
-            metavar="[NAME=]FILE",
-            help="Weights of a feature network that are not known here.",
-            rich_help_panel=FEATURES,
-        ),
-    ] = None,
+    features: feature_flags.Features = None,
+    option: feature_flags.FeatureOption = None,
+    random_weights: feature_flags.RandomWeights = False,
+    weights: feature_flags.FeatureWeights = None,
     labels: Annotated[
         str | None,
         typer.Option("--labels", metavar="FILE|NAMES", help="Other names of the classes.", rich_help_panel=OUTPUT),
@@ -269,7 +243,6 @@ def stream(
 
     The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
     """
-    from cotrans_cli.arguments.feature_flags import feature_request
     from cotrans_cli.display.live_view import can_show, observing
     from pipelines.checkpoints.labels import parse_labels
     from pipelines.devices import use_threads
@@ -316,7 +289,7 @@ def stream(
             note(f"cotrans: error: {source.problem}")
         return BAD_INPUTS
     choice = choose_models(model, opened)
-    request = feature_request(features, hop, option, weights, random_weights)
+    request = feature_flags.feature_request(features, hop, option, weights, random_weights)
     models = [
         open_model(
             name,

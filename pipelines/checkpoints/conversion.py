@@ -70,13 +70,14 @@ class Conversion:
     verified: Proof | None  # on the user's own features
     source_difference: Distance | None  # not exact: how far the scores are from the source's before fine-tuning
     left_out: tuple[str, ...] = ()  # parts of the source that change its numbers, which the proof does not cover
+    decoder_dropped: bool = False  # as the user wished: its classifier knows nothing of that yet
     own_source: bool = False  # the source is a checkpoint of ours: it ran step by step before
     already_continual: bool = False  # and nothing was to be changed: the output is a copy
 
     @property
     def next_command(self) -> str | None:
         """What to run before the model is of use; None: it can be used as it is."""
-        if self.source_difference is None and "--drop-decoder" not in self.dropped.values():
+        if self.source_difference is None and not self.decoder_dropped:
             return None
         return f"cotrans train --init {self.output} --dataset DATASET --root FOLDER"
 
@@ -140,6 +141,7 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
         class_names=names,
         mapped=imported.mapped,
         dropped=imported.dropped,
+        decoder_dropped=options.drop_decoder,
         beside=opened.beside,
         notes=tuple(notes),
         parameters=sum(parameter.numel() for parameter in model.parameters()),

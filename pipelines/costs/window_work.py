@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from pipelines.costs.block_work import (
-    Modules,
-    add,
-    attention_norm,
-    entry,
-    finish,
-    head,
-    places,
-    projection,
-    regular_block,
-)
+from pipelines.costs import block_work as blocks
+from pipelines.costs.block_work import Modules
 from pipelines.costs.step_work import single_output_block
 from pipelines.costs.work import Work, attention, elementwise, linear
 from pipelines.model.attention.banded import group_sizes
@@ -23,21 +14,21 @@ def window_work(config: ModelConfig) -> Modules:
     """Work by module."""
     n, d = config.window, config.width
     modules: Modules = {}
-    entry(modules, config, n)
+    blocks.entry(modules, config, n)
     if config.stacking == "deep":
         if config.positional == "static":
             _folded_steps(modules, config)
         else:
             _banded_blocks(modules, config)
-        head(modules, config, n, all_rows=True)
+        blocks.head(modules, config, n, all_rows=True)
         return modules
     if config.position_count:
-        add(modules, "positions", elementwise(n * d))
+        blocks.add(modules, "positions", elementwise(n * d))
     rows = n
     for index in range(1, config.blocks + 1):
         rows += config.class_token_block == index
-        regular_block(modules, config, index, rows)
-    head(modules, config, rows, all_rows=True)
+        blocks.regular_block(modules, config, index, rows)
+    blocks.head(modules, config, rows, all_rows=True)
     return modules
 
 
@@ -48,22 +39,22 @@ def _banded_blocks(modules: Modules, config: ModelConfig) -> None:
     """
     n, d, heads = config.window, config.width, config.heads
     if config.positional == "recycling":
-        add(modules, "positions", elementwise(n * d))
+        blocks.add(modules, "positions", elementwise(n * d))
     groups, size = group_sizes(n)
     for index in range(1, config.blocks + 1):
         class_token = config.class_token_block == index
         other_query = class_token or (config.lag > 0 and index == config.blocks)
-        attention_norm(modules, config, index, n * (1 + other_query))
-        add(modules, f"block {index} in-projection", projection(config, n, 3))
+        blocks.attention_norm(modules, config, index, n * (1 + other_query))
+        blocks.add(modules, f"block {index} in-projection", blocks.projection(config, n, 3))
         if class_token:  # its key and value, for the state
-            attention_norm(modules, config, index, 1)
-            add(modules, f"block {index} in-projection", projection(config, 1, 2))
-        places(modules, config, 2 * n, groups * size, class_token + n - 1 + size)
+            blocks.attention_norm(modules, config, index, 1)
+            blocks.add(modules, f"block {index} in-projection", blocks.projection(config, 1, 2))
+        blocks.places(modules, config, 2 * n, groups * size, class_token + n - 1 + size)
         banded = attention(size, class_token + n - 1 + size, d, heads) * groups
         # By the paper's rule each of the n tokens does a single-output step.
         steps = attention(1, class_token + n, d, heads) * n
-        add(modules, f"block {index} attention", Work(banded.macs, steps.paper_rule, banded.other))
-        finish(modules, config, index, n)
+        blocks.add(modules, f"block {index} attention", Work(banded.macs, steps.paper_rule, banded.other))
+        blocks.finish(modules, config, index, n)
 
 
 def _folded_steps(modules: Modules, config: ModelConfig) -> None:
@@ -72,12 +63,12 @@ def _folded_steps(modules: Modules, config: ModelConfig) -> None:
     tables = linear(2 * n, d, 3 * d, bias=False, counted_bias=False)
     if config.norm == "pre":
         tables += linear(1, d, 3 * d, bias=False, counted_bias=False)
-    add(modules, "positions", tables)
+    blocks.add(modules, "positions", tables)
     for index in range(1, config.blocks + 1):
         if config.class_token_block == index:
             thirds = 3 if index == 1 else 2
-            attention_norm(modules, config, index, 1)
-            add(modules, f"block {index} in-projection", projection(config, 1, thirds))
+            blocks.attention_norm(modules, config, index, 1)
+            blocks.add(modules, f"block {index} in-projection", blocks.projection(config, 1, thirds))
     for tokens in range(1, n + 1):
         for index in range(1, config.blocks + 1):
             single_output_block(modules, config, index, tokens)

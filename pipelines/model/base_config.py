@@ -7,6 +7,7 @@ none, it is a continual transformer (files from before there were kinds).
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -16,7 +17,7 @@ from pipelines.errors import ConfigurationError
 DEFAULT_KIND = "transformer"
 
 
-class BaseConfig:
+class BaseConfig(ABC):
     """The configuration of a model of some kind."""
 
     kind: ClassVar[str]
@@ -94,9 +95,9 @@ class BaseConfig:
         """Numbers in tables that are computed rather than stored."""
         return 0
 
+    @abstractmethod
     def summary(self) -> str:
         """What the model is, in a few words: "continual transformer, 1 block (exact), width 8"."""
-        raise NotImplementedError
 
     def sizes(self) -> str:
         """The sizes that a user may want to check, inputs and classes among them."""

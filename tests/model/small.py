@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.model import ContinualModel, ContinualTransformer, ModelConfig
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.kinds import settings_of
 from pipelines.model.presets import PRESETS, preset
@@ -97,3 +97,27 @@ def joined_states(states: Sequence[StreamState]) -> StreamState:
     """The rows of several states of one model as one state."""
     columns = iter([torch.cat(column) for column in zip(*(state.tensors() for state in states), strict=True)])
     return states[0].map(lambda _: next(columns))
+
+
+def check_rows_are_independent(
+    model: ContinualModel, tokens: Tensor, alone: Tensor, schedule: Sequence[tuple[bool, ...]], reset: int
+) -> None:
+    """Three streams that pause at different times, one of which starts again, give what each gives alone.
+
+    tokens (3, T, width), float64; alone (3, T, classes): what each stream gives by itself. schedule: which of them have
+    a token at each moment; at moment `reset` the second one starts again.
+    """
+    state, place = model.initial_state(3), [0, 0, 0]
+    for moment, row_active in enumerate(schedule):
+        if moment == reset:
+            model.reset_(state, [1])
+            place[1] = 0
+        active = torch.tensor(row_active)
+        token = torch.stack([tokens[row, place[row]] for row in range(3)])
+        token[~active] = torch.nan  # what a stream that pauses holds must not matter
+        with torch.no_grad():
+            logits, state = model.step(token, state, active)
+        for row in range(3):
+            if row_active[row]:
+                torch.testing.assert_close(logits[row], alone[row, place[row]], rtol=1e-10, atol=1e-10)
+                place[row] += 1

@@ -29,7 +29,7 @@ from pipelines.model.base_config import BaseConfig
 from pipelines.model.kinds import KINDS, settings_of
 from pipelines.model.lstr.config import LstrConfig
 from pipelines.model.presets import preset
-from tests.model.small import SIZES, stream
+from tests.model.small import SIZES, check_rows_are_independent, stream
 from tests.model.test_lstr import SMALL
 
 CONFIGS: dict[str, BaseConfig] = {
@@ -143,20 +143,7 @@ def test_rows_are_independent(name: str, schedule: list[tuple[bool, ...]], reset
     model = seeded(name)
     tokens = stream(3, len(schedule), torch.float64)
     alone, _ = stepped(model, tokens)
-    state, place = model.initial_state(3), [0, 0, 0]
-    for moment, row_active in enumerate(schedule):
-        if moment == reset:
-            model.reset_(state, [1])
-            place[1] = 0
-        active = torch.tensor(row_active)
-        token = torch.stack([tokens[row, place[row]] for row in range(3)])
-        token[~active] = torch.nan
-        with torch.no_grad():
-            logits, state = model.step(token, state, active)
-        for row in range(3):
-            if row_active[row]:
-                torch.testing.assert_close(logits[row], alone[row, place[row]], rtol=1e-10, atol=1e-10)
-                place[row] += 1
+    check_rows_are_independent(model, tokens, alone, schedule, reset)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

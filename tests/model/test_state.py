@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, NonFiniteInputError
 from pipelines.model.snapshot import read_extra
-from tests.model.small import joined_states, run_steps, small_model, stream
+from tests.model.small import check_rows_are_independent, joined_states, run_steps, small_model, stream
 
 KINDS: dict[str, dict[str, Any]] = {
     "one block": {"blocks": 1},
@@ -52,21 +52,7 @@ def test_rows_are_independent(kind: str, schedule: list[tuple[bool, ...]], reset
     model = small_model(torch.float64, **KINDS[kind])
     tokens = stream(3, len(schedule), torch.float64)
     alone = run_steps(model, tokens)
-    state = model.initial_state(3)
-    place = [0, 0, 0]
-    for moment, row_active in enumerate(schedule):
-        if moment == reset:
-            model.reset_(state, [1])
-            place[1] = 0
-        active = torch.tensor(row_active)
-        token = torch.stack([tokens[row, place[row]] for row in range(3)])
-        token[~active] = torch.nan  # what a stream that pauses holds must not matter
-        with torch.no_grad():
-            logits, state = model.step(token, state, active)
-        for row in range(3):
-            if row_active[row]:
-                torch.testing.assert_close(logits[row], alone[row, place[row]], rtol=1e-10, atol=1e-10)
-                place[row] += 1
+    check_rows_are_independent(model, tokens, alone, schedule, reset)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor
 
+from pipelines.checkpoints.foreign_files.key_table import Mapped
 from pipelines.errors import UsageError
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.transformer.config import Activation, Encoding, ModelConfig, Norm
@@ -95,6 +96,22 @@ class Imported:
     reference: Reference
     # Parts of the source that change its numbers and lie outside of what was converted; the proof does not cover them.
     left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        renamed: Mapped,
+        *,
+        kind: str,
+        config: BaseConfig,
+        reference: Reference,
+        notes: tuple[str, ...] = (),
+        class_names: tuple[str, ...] | None = None,
+        left_out: tuple[str, ...] = (),
+    ) -> Imported:
+        """What came out of a table of keys."""
+        weights, mapped, dropped = renamed.weights, renamed.mapped, renamed.dropped
+        return cls(kind, config, weights, mapped, dropped, notes, class_names, reference, left_out)
 
 
 def ask_together(missing: Mapping[str, str]) -> None:

@@ -85,14 +85,11 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     renamed = _rename(source, encoder, around, config, hints)
     if table is not None and encoding == "learned":
         renamed.weights["encoder.positions.table"] = table
-    return Imported(
+    return Imported.of(
+        renamed,
         kind=f"{encoder.layout.library}, {encoder.layers} layer{'s' * (encoder.layers > 1)}, {config.norm}-norm",
         config=config,
-        weights=renamed.weights,
-        mapped=renamed.mapped,
-        dropped=renamed.dropped,
         notes=tuple(notes),
-        class_names=None,
         reference=EncoderReference(
             torch_encoder({name: weights[key] for name, key in encoder.keys.items()}, config),
             _layer(weights, around.input_layer),

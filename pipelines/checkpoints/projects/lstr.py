@@ -54,14 +54,11 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     dropped = {} if config.position_count else {TABLE: "no memory has positions"}
     shapes = {name: tuple(value.shape) for name, value in empty_model(config).state_dict().items()}
     renamed = rename(cut, key_table(config), dropped, shapes, path)
-    return Imported(
+    return Imported.of(
+        renamed,
         kind=_kind(config),
         config=config,
-        weights=renamed.weights,
-        mapped=renamed.mapped,
-        dropped=renamed.dropped,
         notes=settings.notes,
-        class_names=None,
         reference=LstrReference(weights, config),
     )
 

@@ -67,14 +67,10 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     # The initial state, which some versions save; the forward pass begins at zero.
     dropped = {"h0": "zeros"} if "h0" in weights and not bool(weights["h0"].any()) else {}
     renamed = rename(weights, {**MODEL, **expand(LAYER, config.layers)}, dropped, shapes, path)
-    return Imported(
+    return Imported.of(
+        renamed,
         kind=f"MiniROAD, GRU of {config.layers} layer{'s' * (config.layers > 1)}",
         config=config,
-        weights=renamed.weights,
-        mapped=renamed.mapped,
-        dropped=renamed.dropped,
-        notes=(),
-        class_names=None,
         reference=MiniroadReference(weights, config.layers),
     )
 

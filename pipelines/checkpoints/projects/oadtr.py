@@ -130,12 +130,10 @@ def read(source: SourceFile, hints: Hints) -> Imported:
         cut[TABLE] = weights[TABLE][:window]
         notes.append(f"position {window} of the table was for a class token: not used")
     renamed = rename(cut, table, _dropped(weights, table), shapes, path)
-    return Imported(
+    return Imported.of(
+        renamed,
         kind=_kind(config),
         config=config,
-        weights=renamed.weights,
-        mapped=renamed.mapped,
-        dropped=renamed.dropped,
         notes=tuple(notes),
         class_names=_class_names(arguments, config.classes),
         reference=OadtrReference(

@@ -10,16 +10,11 @@ from typing import Any, TextIO
 
 from pipelines.errors import UsageError
 from pipelines.streaming.options import PredictionOptions
-from pipelines.streaming.output.formats import Csv, Format, JsonLines, Subtitles, TextLines
+from pipelines.streaming.output.formats import DEFAULT, FORMATS, SUBTITLES, SUFFIXES, Content, SubtitleKind
 from pipelines.streaming.output.segments import SegmentMerger
 from pipelines.streaming.output.sinks import FolderSink, FrameSink, SegmentSink, Sink
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource
-
-FORMATS = ("table", "jsonl", "csv", "srt", "vtt")
-SUFFIXES = {".txt": "table", ".jsonl": "jsonl", ".csv": "csv", ".srt": "srt", ".vtt": "vtt"}
-EXTENSIONS = {"table": ".txt", "jsonl": ".jsonl", "csv": ".csv", "srt": ".srt", "vtt": ".vtt"}
-SUBTITLES = ("srt", "vtt")
 
 
 @dataclass(frozen=True)
@@ -39,14 +34,15 @@ class OutputOptions:
         self._check_agreement()
         if self.scores and (self.segments or self.chosen in SUBTITLES):
             raise UsageError("--scores is about single frames: it does not go with --segments, srt and vtt")
-        if self.scores and self.chosen == "table":
-            raise UsageError("--scores needs --format jsonl or csv")
+        if self.scores and not FORMATS[self.chosen].all_scores:
+            able = " or ".join(name for name, kind in FORMATS.items() if kind.all_scores)
+            raise UsageError(f"--scores needs --format {able}")
 
     @property
     def chosen(self) -> str:
         if self.format is not None:
             return self.format
-        return SUFFIXES.get(self.out.suffix.lower(), "table") if self.out else "table"
+        return SUFFIXES.get(self.out.suffix.lower(), DEFAULT) if self.out else DEFAULT
 
     @property
     def to_folder(self) -> bool:
@@ -68,8 +64,8 @@ class OutputOptions:
         if self.format is None or self.out is None or self.to_folder:
             return
         named = SUFFIXES.get(self.out.suffix.lower(), self.format)
-        if named not in (self.format, "table"):
-            right = self.out.with_suffix(EXTENSIONS[self.format])
+        if named not in (self.format, DEFAULT):
+            right = self.out.with_suffix(FORMATS[self.format].suffix)
             raise UsageError(
                 f"--out {self.out} says {named}, --format says {self.format}: leave one out, or use {right}"
             )
@@ -85,7 +81,7 @@ def output_files(output: OutputOptions, sources: Sequence[StreamSource]) -> list
         return []
     if not output.to_folder:
         return [("--out", output.out)]
-    names = file_names(sources, EXTENSIONS[output.chosen])
+    names = file_names(sources, FORMATS[output.chosen].suffix)
     return [(f"--out (for {source.name})", output.out / name) for source, name in zip(sources, names, strict=True)]
 
 
@@ -101,26 +97,27 @@ def make_sink(
 
     sources: each once for every model. state: of the snapshot that a stream goes on from.
     """
-    form = _format(output, len(sources) > len(models), models, prediction)
+    content = _content(output, len(sources) > len(models), models, prediction)
+    kind = FORMATS[output.chosen]
     rules = [prediction.rule(model.class_names, merged=True) for model in models]
 
     def model_of(number: int) -> StreamModel:
         return models[number % len(models)]
 
     def merger(number: int, name: str) -> SegmentMerger:
-        kind, rule = model_of(number).score_kind, rules[number % len(models)]
-        joined = output.chosen in SUBTITLES
-        return SegmentMerger(name, kind, rule, joined, prediction.least, sources[number].model)
+        scores, rule = model_of(number).score_kind, rules[number % len(models)]
+        joined = isinstance(kind, SubtitleKind)
+        return SegmentMerger(name, scores, rule, joined, prediction.least, sources[number].model)
 
     def sink(where: Path | TextIO, state: Mapping[str, Any] | None) -> Sink:
-        if output.by_segments:
-            return SegmentSink(where, form, merger, lambda number: model_of(number).class_names, state)
-        return FrameSink(where, form, state)
+        if isinstance(kind, SubtitleKind) or output.segments:
+            return SegmentSink(where, kind.make(content), merger, lambda number: model_of(number).class_names, state)
+        return FrameSink(where, kind.make(content), state)
 
     if output.out is not None and output.to_folder:
-        folder, names = output.out, file_names(sources, EXTENSIONS[output.chosen])
+        folder, names = output.out, file_names(sources, FORMATS[output.chosen].suffix)
         return FolderSink(lambda number, state: sink(folder / names[number], state), state)
-    if output.chosen in SUBTITLES and len(sources) > 1:
+    if isinstance(kind, SubtitleKind) and len(sources) > 1:
         raise UsageError(
             f"{output.chosen} holds one source and model: with several, give a folder (--out FOLDER) for their files"
         )
@@ -148,17 +145,14 @@ def _stem(source: StreamSource) -> str:
     return "".join(kept).strip("_-") or "standard_input"
 
 
-def _format(
+def _content(
     output: OutputOptions, several: bool, models: Sequence[StreamModel], prediction: PredictionOptions
-) -> Format:
-    names = [name for model in models for name in model.class_names]
-    if output.chosen == "jsonl":
-        return JsonLines(output.scores)
-    if output.chosen == "csv":
-        if output.scores and len(models) > 1:
-            raise UsageError("--scores has a column for each class of one model: use --format jsonl for several models")
-        shown = max(prediction.shown(len(model.class_names)) for model in models)
-        return Csv(names, shown, output.scores, output.segments, len(models) > 1)
-    if output.chosen in SUBTITLES:
-        return Subtitles(web=output.chosen == "vtt")
-    return TextLines(names, several, [model.name for model in models] if len(models) > 1 else ())
+) -> Content:
+    return Content(
+        class_names=[name for model in models for name in model.class_names],
+        models=[model.name for model in models],
+        several_sources=several,
+        shown=max(prediction.shown(len(model.class_names)) for model in models),
+        scores=output.scores,
+        segments=output.segments,
+    )

@@ -6,9 +6,11 @@ import csv
 import html
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from pipelines.errors import UsageError
 from pipelines.streaming.output.segments import Segment
 from pipelines.streaming.predicting.prediction import Prediction
 
@@ -16,14 +18,30 @@ NO_LABEL = "–"
 NAME_WIDTH = 24  # of the source in a text line
 
 
-class Format(Protocol):
-    """How things are written down. `number` counts segments from 1."""
+class SegmentFormat(Protocol):
+    """How stretches are written down. `number` counts them from 1."""
 
     def header(self) -> str: ...
 
+    def segment(self, segment: Segment, number: int) -> str: ...
+
+
+class Format(SegmentFormat, Protocol):
+    """How single predictions are written down too."""
+
     def prediction(self, prediction: Prediction) -> str: ...
 
-    def segment(self, segment: Segment, number: int) -> str: ...
+
+@dataclass(frozen=True)
+class Content:
+    """What is to be written, as far as a format's columns depend on it."""
+
+    class_names: Sequence[str]  # of all models
+    models: Sequence[str]  # their names
+    several_sources: bool
+    shown: int  # classes named for each prediction, at the most
+    scores: bool  # those of all classes too
+    segments: bool
 
 
 class JsonLines:
@@ -123,9 +141,6 @@ class Subtitles:
     def header(self) -> str:
         return "WEBVTT\n\n" if self._web else ""
 
-    def prediction(self, prediction: Prediction) -> str:
-        raise NotImplementedError("subtitles are written by segments")
-
     def segment(self, segment: Segment, number: int) -> str:
         label = " ".join(segment.label.split())  # an empty line would end the cue
         text = f"{html.escape(label, quote=False) if self._web else label} ({100 * segment.score:.0f} %)"
@@ -149,3 +164,46 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds, 2), 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02d}:{rest:05.2f}" if hours else f"{minutes:3d}:{rest:05.2f}"
+
+
+@dataclass(frozen=True)
+class FormatKind:
+    """A format by name: the suffix of its files, and what it can hold."""
+
+    suffix: str
+    make: Callable[[Content], Format]
+    all_scores: bool = False  # whether the scores of all classes fit in
+
+
+@dataclass(frozen=True)
+class SubtitleKind:
+    """A format of segments alone, with one source and one model in a file."""
+
+    suffix: str
+    make: Callable[[Content], SegmentFormat]
+    all_scores: bool = False
+
+
+def _csv(content: Content) -> Csv:
+    several = len(content.models) > 1
+    if content.scores and several:
+        raise UsageError("--scores has a column for each class of one model: use --format jsonl for several models")
+    return Csv(content.class_names, content.shown, content.scores, content.segments, several)
+
+
+def _text(content: Content) -> TextLines:
+    models = content.models if len(content.models) > 1 else ()
+    return TextLines(content.class_names, content.several_sources, models)
+
+
+# Every format that `--format` knows; the first is the default.
+FORMATS: Mapping[str, FormatKind | SubtitleKind] = {
+    "table": FormatKind(".txt", _text),
+    "jsonl": FormatKind(".jsonl", lambda content: JsonLines(content.scores), all_scores=True),
+    "csv": FormatKind(".csv", _csv, all_scores=True),
+    "srt": SubtitleKind(".srt", lambda content: Subtitles(web=False)),
+    "vtt": SubtitleKind(".vtt", lambda content: Subtitles(web=True)),
+}
+DEFAULT = next(iter(FORMATS))
+SUBTITLES = tuple(name for name, kind in FORMATS.items() if isinstance(kind, SubtitleKind))
+SUFFIXES = {kind.suffix: name for name, kind in FORMATS.items()}

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TextIO, cast
 
 from pipelines.errors import InputError
 from pipelines.streaming.messages import SourceEnded
-from pipelines.streaming.output.formats import Format
+from pipelines.streaming.output.formats import Format, SegmentFormat
 from pipelines.streaming.output.segments import Segment, SegmentMerger
 from pipelines.streaming.predicting.prediction import Prediction
 
@@ -113,7 +113,7 @@ class SegmentSink:
     def __init__(
         self,
         target: Path | TextIO,
-        form: Format,
+        form: SegmentFormat,
         merger: Callable[[int, str], SegmentMerger],
         class_names: Callable[[int], tuple[str, ...]],
         state: Mapping[str, Any] | None = None,
