@@ -303,9 +303,8 @@ def stream(
     ]
     if choice.reason is not None and not quiet:
         note(f"{choice.names[0]} was taken because of {choice.reason}; --model names another (`cotrans models`)")
-    with observing(watching, watched(opened, models), models) as observer:
-        shown = observer.pictured if watching and picture else None
-        run = StreamRun(opened, models, options, observer, sys.stdout, shown)
+    with observing(watching, watched(opened, models), models, picture) as observer:
+        run = StreamRun(opened, models, options, observer, sys.stdout)
         with stopping(run) as signals:
             result = run.run()
     errors = run.stream.errors

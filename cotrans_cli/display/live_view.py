@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.display.console import note, result_console
 from cotrans_cli.display.half_blocks import HalfBlocks
+from pipelines.features.media import VideoFrame
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-    from pipelines.features.media import VideoFrame
     from pipelines.streaming.messages import Remark, SourceEnded
     from pipelines.streaming.output.summary import Statistics
+    from pipelines.streaming.playing.pump import MediaItem
     from pipelines.streaming.predicting.prediction import Prediction
     from pipelines.streaming.predicting.stream_model import StreamModel
     from pipelines.streaming.sources.source import StreamSource
@@ -49,7 +50,7 @@ class PlainObserver:
         if event.error is not None and self._several:
             note(f"cotrans: error: {event.error}")
 
-    def pictured(self, number: int, frame: VideoFrame) -> None:
+    def played(self, number: int, item: MediaItem, time: float) -> None:
         pass
 
     def remark(self, remark: Remark) -> None:
@@ -76,10 +77,15 @@ class LiveView:
     """A panel for each source. Predictions only leave their data here; drawing happens in rich's own thread."""
 
     def __init__(
-        self, sources: Sequence[StreamSource], class_names: Sequence[str], console: Console, heading: str = ""
+        self,
+        sources: Sequence[StreamSource],
+        class_names: Sequence[str],
+        console: Console,
+        heading: str = "",
+        pictures: bool = True,
     ) -> None:
         """sources: each once for every model. class_names: of all models. heading: what they can hear or see."""
-        self._heading = heading
+        self._heading, self._pictures = heading, pictures
         self._shown = [_Shown(source.name + (f" · {source.model}" if source.model else "")) for source in sources]
         self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(class_names)}
         self._label_width = max(len(name) for name in class_names)
@@ -103,8 +109,9 @@ class LiveView:
         shown.newest = prediction
         shown.strip.append((prediction.label, prediction.warmup))
 
-    def pictured(self, number: int, frame: VideoFrame) -> None:
-        self._shown[number].picture = frame
+    def played(self, number: int, item: MediaItem, time: float) -> None:
+        if self._pictures and isinstance(item, VideoFrame):
+            self._shown[number].picture = item
 
     def ended(self, event: SourceEnded) -> None:
         shown = self._shown[event.number]
@@ -262,7 +269,7 @@ class LiveView:
 
 @contextmanager
 def observing(
-    live: bool, sources: Sequence[StreamSource], models: Sequence[StreamModel]
+    live: bool, sources: Sequence[StreamSource], models: Sequence[StreamModel], pictures: bool = True
 ) -> Iterator[PlainObserver | LiveView]:
     """Who watches the stream: the live view, or somebody who passes remarks on. sources: each once for every model."""
     if not live:
@@ -272,7 +279,7 @@ def observing(
 
     console = result_console()
     names = [name for model in models for name in model.class_names]
-    view = LiveView(sources, names, console, "; ".join(model.described for model in models))
+    view = LiveView(sources, names, console, "; ".join(model.described for model in models), pictures)
     live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
     with Live(view, console=console, **live_options) as drawing:
         yield view

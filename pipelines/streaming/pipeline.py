@@ -18,7 +18,8 @@ from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.streaming.messages import Ended, Place, Remark, Row, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
-from pipelines.streaming.playing.emitter import MediaOpener, OnPicture, PlayContext, RowEmitter
+from pipelines.streaming.playing.control import SourceControl
+from pipelines.streaming.playing.emitter import MediaOpener, OnMedia, PlayContext, RowEmitter
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.player import play
 from pipelines.streaming.predicting.encoder_stage import MOST_ROWS, EncoderStage, Mark, Message, Result
@@ -56,13 +57,13 @@ class Stream:
         sink_state: Callable[[], Any] | None = None,
         statistics: Statistics | None = None,
         opener: MediaOpener = open_media,
-        on_picture: OnPicture | None = None,
+        on_media: OnMedia | None = None,
     ) -> None:
         """on_remark: told what a person should know while the stream runs; from any thread.
 
         sink_state: what the output wants to find in a snapshot (plain JSON values). statistics: of all sources, where
-        they are part of something larger. opener: opens media, where several streams share it. on_picture: shown
-        the pictures of sources whose features are made of them.
+        they are part of something larger. opener: opens media, where several streams share it. on_media: given the
+        sound and the pictures that features are made of, when they play.
         """
         self.sources, self.model = tuple(sources), model
         self.options = options or PlayOptions()
@@ -72,10 +73,11 @@ class Stream:
         self.options.check_sources(self.sources)
         self._on_remark, self._sink_state = on_remark, sink_state
         self.statistics = statistics or Statistics([source.name for source in self.sources])
-        self._opener, self._on_picture = opener, on_picture
+        self._opener, self._on_media = opener, on_media
         self.errors: list[CotransError] = []
         slots = min(self.options.at_once, len(self.sources))
         self._stop = Event()
+        self._controls = [SourceControl() for _ in self.sources]
         paced = not self.options.fast or any(not source.repeatable for source in self.sources)
         self._inbox = Inbox(slots, LIVE_ROWS if paced else FAST_ROWS, self._stop, self.statistics.dropped)
         self._output: queue.Queue[Message] = queue.Queue(LIVE_RESULTS if paced else FAST_RESULTS)
@@ -156,10 +158,20 @@ class Stream:
     def stop(self) -> None:
         """End soon: what has been predicted is still given out. From any thread."""
         self._stop.set()
+        for control in self._controls:
+            control.stop.set()
+
+    def pause_source(self, number: int, paused: bool = True) -> None:
+        """Let a source stand still, or go on: a live one with the present, any other where it stood."""
+        self._controls[number].pause(paused)
+
+    def stop_source(self, number: int) -> None:
+        """End one source; the others play on."""
+        self._controls[number].stop.set()
 
     def close(self) -> None:
         """End all threads."""
-        self._stop.set()
+        self.stop()
         self._inbox.wake()
         deadline = time.monotonic() + GOODBYE
         for thread in self._threads:
@@ -193,7 +205,7 @@ class Stream:
             self._encoder.run()
         except Exception as error:  # raised again where the predictions are read
             self._failure = error
-        self._stop.set()
+        self.stop()
         self._output.put(None)
 
     def _run_slot(self, slot: int, number: int | None) -> None:
@@ -219,13 +231,13 @@ class Stream:
             options=self.options,
             open_media=self._opener,
             inbox=self._inbox,
-            stop=self._stop,
+            control=self._controls[number],
             on_begin=self.statistics.begin,
             on_remark=self._remark,
             on_reconnected=self.statistics.reconnected,
             on_dropped=self.statistics.dropped,
             on_decoded=partial(self.statistics.took, "decode"),
-            on_picture=self._on_picture,
+            on_media=self._on_media,
         )
         place = self._encoder.places.get(number, Place())
         emitter = RowEmitter(context, number, source, slot, place, restart=number not in self._encoder.slots)

@@ -6,35 +6,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from pipelines.errors import InputError, UsageError
 from pipelines.files import check_writable, refuse_overwriting, write_text
-from pipelines.streaming.messages import Remark, SourceEnded
+from pipelines.streaming.observing import Observer
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
 from pipelines.streaming.output.overlay import SUFFIXES, Overlay
 from pipelines.streaming.output.report import ReportOptions, ReportSink
 from pipelines.streaming.output.sinks import Sink
-from pipelines.streaming.output.summary import Statistics, Summary
+from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.pipeline import Stream
-from pipelines.streaming.playing.emitter import OnPicture
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.several_models import SeveralModels, watched
 from pipelines.streaming.sources.source import StreamSource
-
-
-class Observer(Protocol):
-    """Somebody who watches a stream. Remarks may come from any thread."""
-
-    def begin(self, statistics: Statistics) -> None: ...
-
-    def predicted(self, prediction: Prediction) -> None: ...
-
-    def ended(self, event: SourceEnded) -> None: ...
-
-    def remark(self, remark: Remark) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +46,6 @@ class StreamRun:
         options: RunOptions,
         observer: Observer,
         standard_output: TextIO,
-        on_picture: OnPicture | None = None,
     ) -> None:
         self._options, self._observer, self._models = options, observer, models
         self._interrupted = False
@@ -78,10 +64,12 @@ class StreamRun:
                 options.prediction,
                 observer.remark,
                 lambda: self._sink_state(),
-                on_picture=on_picture,
+                on_media=observer.played,
             )
         else:
-            self.stream = SeveralModels(sources, models, options.play, options.prediction, observer.remark, on_picture)
+            self.stream = SeveralModels(
+                sources, models, options.play, options.prediction, observer.remark, observer.played
+            )
         self._sinks: list[Sink] = []
         self._report: ReportSink | None = None
         if options.report is not None:

@@ -9,12 +9,12 @@ from functools import partial
 from threading import Event, Thread
 
 from pipelines.errors import CotransError, UsageError
-from pipelines.features.media import VideoFrame
 from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
 from pipelines.streaming.pipeline import Stream
-from pipelines.streaming.playing.emitter import OnPicture
+from pipelines.streaming.playing.emitter import OnMedia
+from pipelines.streaming.playing.pump import MediaItem
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.shared_media import SharedMedia, Tracks
@@ -43,7 +43,7 @@ class SeveralModels:
         options: PlayOptions,
         prediction: PredictionOptions,
         on_remark: Callable[[Remark], None] | None = None,
-        on_picture: OnPicture | None = None,
+        on_media: OnMedia | None = None,
     ) -> None:
         names = [model.name for model in models]
         if len(set(names)) < len(names):
@@ -66,7 +66,7 @@ class SeveralModels:
                 on_remark,
                 statistics=self.statistics.part(range(place, len(self.sources), self._count)),
                 opener=partial(self.media.open, place),
-                on_picture=None if on_picture is None else partial(self._show, on_picture, place),
+                on_media=None if on_media is None else partial(self._show, on_media, place),
             )
             for place, model in enumerate(models)
         ]
@@ -103,6 +103,16 @@ class SeveralModels:
         for stream in self._streams:
             stream.stop()
 
+    def pause_source(self, number: int, paused: bool = True) -> None:
+        """As in a `Stream`, for all models that watch the source: they share its media."""
+        for stream in self._streams:
+            stream.pause_source(number // self._count, paused)
+
+    def stop_source(self, number: int) -> None:
+        """End a source for all models that watch it; the others play on."""
+        for stream in self._streams:
+            stream.stop_source(number // self._count)
+
     def summary(self) -> Summary:
         """How it went so far, for all models together."""
         return self.statistics.summary()
@@ -111,8 +121,8 @@ class SeveralModels:
         if self.errors and len(self.errors) == len(self.sources):
             raise self.errors[0]
 
-    def _show(self, on_picture: OnPicture, place: int, number: int, frame: VideoFrame) -> None:
-        on_picture(number * self._count + place, frame)
+    def _show(self, on_media: OnMedia, place: int, number: int, item: MediaItem, time: float) -> None:
+        on_media(number * self._count + place, item, time)
 
     def _run(self, place: int) -> None:
         """The events of one model, under the numbers of the whole."""

@@ -50,7 +50,7 @@ def test_the_live_view_shows_as_much_as_fits(height: int, colours: bool, lines: 
     )
     view = LiveView([StreamSource("media", "a.mp4", "")], CLASSES, console)
     view.predicted(frame(0, 0))
-    view.pictured(0, VideoFrame(0.0, 0.04, lambda: quadrants(0.0, 64, 48)))
+    view.played(0, VideoFrame(0.0, 0.04, lambda: quadrants(0.0, 64, 48)), 0.0)
     with console.capture() as captured:
         console.print(view)
     shown = captured.get().splitlines()

@@ -8,36 +8,42 @@ from dataclasses import dataclass
 from threading import Event
 
 from pipelines.features.extractor import Rows
-from pipelines.features.media import VideoFrame
 from pipelines.features.spec import FeatureSpec
 from pipelines.streaming.messages import Place, Row, StoppedError
 from pipelines.streaming.options import PlayOptions
+from pipelines.streaming.playing.control import SourceControl
 from pipelines.streaming.playing.inbox import Inbox
-from pipelines.streaming.playing.pump import OpenMedia
+from pipelines.streaming.playing.pump import MediaItem, OpenMedia
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource
 
 # Source, whether its sound and its pictures are wanted, how it is played, and what ends the reading.
 MediaOpener = Callable[[StreamSource, bool, bool, PlayOptions, Event], OpenMedia]
-OnPicture = Callable[[int, VideoFrame], None]  # source, what is shown now; from any thread
+# Source, what is heard or seen now, and its time in the output, which goes on where a source plays again.
+OnMedia = Callable[[int, MediaItem, float], None]
 BEFORE = {"causal": 1.0, "centre": 0.5, "start": 0.0}  # hops of a row's stretch that lie before its time
 
 
 @dataclass(frozen=True)
 class PlayContext:
-    """What all sources of a stream share."""
+    """What all sources of a stream share, and what is asked of this one."""
 
     model: StreamModel
     options: PlayOptions
     open_media: MediaOpener
     inbox: Inbox
-    stop: Event
+    control: SourceControl
     on_begin: Callable[[], None]  # a source is open and plays
     on_remark: Callable[[int, str], None]  # source, one line
     on_reconnected: Callable[[int], None]  # source
     on_dropped: Callable[[int, int], None]  # source, rows
     on_decoded: Callable[[float], None]  # seconds
-    on_picture: OnPicture | None
+    on_media: OnMedia | None
+
+    @property
+    def stop(self) -> Event:
+        """The source is to end, alone or with the whole stream."""
+        return self.control.stop
 
 
 class RowEmitter:

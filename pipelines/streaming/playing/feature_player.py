@@ -37,6 +37,7 @@ def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
     clock.start(emitter.next.row * spec.hop, begin_at)
     block = FAST_BLOCK if options.fast else 1
     for row in range(emitter.next.row, count, block):
+        clock.pause(context.control.stand_still())
         if not options.fast:
             _wait(emitter, clock, (row + 1) * spec.hop)
         now = time.monotonic()

@@ -108,13 +108,13 @@ class MediaPlayer:
         context = self.emitter.context
         at = time.monotonic()
         try:
-            for piece in pieces:
+            for piece in self._wanted(pieces):
                 # Without a clock, latency counts from when the piece is taken up, not from when it was decoded.
                 item, at = piece.item, time.monotonic() if self._unpaced else piece.at
                 if self.live:
                     self.clock.arrived(item.end, at)
-                if context.on_picture is not None and isinstance(item, VideoFrame):
-                    context.on_picture(self.emitter.number, item)
+                if context.on_media is not None:
+                    context.on_media(self.emitter.number, item, item.time + self._shift)
                 self._keep_up(item.end)
                 wanted = before(after(item, self._cut), self._end)
                 if wanted is not None:
@@ -127,6 +127,23 @@ class MediaPlayer:
         self._hand_on(self._timed(self._stream.flush), at)
         if damage is not None:
             raise damage
+
+    def _wanted(self, pieces: Iterator[Arrived]) -> Iterator[Arrived]:
+        """What comes while nobody pauses the source. A present goes on meanwhile, and is left out; a file waits."""
+        control, source = self.emitter.context.control, self.emitter.source
+        skipping = False
+        for piece in pieces:
+            if control.paused and self.live and source.kind != "pipe":
+                self.clock.arrived(piece.item.end, piece.at)
+                skipping = True
+                continue
+            if skipping:
+                self._skip_to_now()
+                self.emitter.restart_window()
+                skipping = False
+            elif (paused := control.stand_still()) and self.clock.started:
+                self.clock.pause(paused)
+            yield piece
 
     def _push(self, item: MediaItem) -> Rows:
         if isinstance(item, AudioBlock):
@@ -153,6 +170,12 @@ class MediaPlayer:
 
         self.emitter.emit(rows, first, self._stream.spec, complete, seconds)
 
+    @property
+    def _shift(self) -> float:
+        """Seconds from media time in this pass to the time that is told of it."""
+        place = self.emitter.next
+        return (self._first_row + place.index - place.row) * self.hop
+
     def _media(self, row: int) -> float:
         """Media time of this pass at which row `row` begins."""
         return self._options.start + (row - self._first_row) * self.hop
@@ -165,12 +188,16 @@ class MediaPlayer:
         if lag <= self._options.longest_lag:
             return
         if self.emitter.drops and self._may_skip:
-            row = int(min(math.ceil((self.clock.now() - self._options.start) / self.hop), self._rows_in_all))
-            self.emitter.context.on_dropped(self.emitter.number, self.emitter.skip_to(self._first_row + row))
-            self._stream = self._new_stream(row)
+            self.emitter.context.on_dropped(self.emitter.number, self._skip_to_now())
         elif self.emitter.drops or not self.live:
             # Nothing is left to skip: the source itself is late, or nothing may be dropped.
             self.clock.pause(lag)
+
+    def _skip_to_now(self) -> int:
+        """Leave out what lies before the media time that is played now; how many rows."""
+        row = int(min(math.ceil((self.clock.now() - self._options.start) / self.hop), self._rows_in_all))
+        self._stream = self._new_stream(row)
+        return self.emitter.skip_to(self._first_row + row)
 
     @property
     def _rows_in_all(self) -> float:

@@ -19,6 +19,8 @@ def play(emitter: RowEmitter) -> None:
     source = emitter.source
     if source.problem is not None:
         raise InputError(source.problem)
+    if emitter.context.stop.is_set():  # before its turn came
+        return
     try:
         if source.kind == "url":
             _play_connected(emitter)
