@@ -126,7 +126,11 @@ def run_model(
                     members = [member for row, member in enumerate(members) if row not in error.rows]
                     continue
                 seconds += time.perf_counter() - begin
-                outputs.update({item.name: output for (item, _), output in zip(members, results, strict=True)})
+                for (item, _), output in zip(members, results, strict=True):
+                    if np.isfinite(output.logits).all():
+                        outputs[item.name] = output
+                    else:
+                        damaged.append(Damage(item.name, "its features hold numbers too large for the model"))
                 break
             done += sum(lengths[item.name] for item in group)
             if on_progress is not None:

@@ -105,6 +105,8 @@ class Stream:
         self._pending = deque(number for number in range(len(self.sources)) if number not in begun)
         self._threads: list[Thread] = []
         self._failure: Exception | None = None
+        self._failed: dict[int, CotransError] = {}  # by source
+        self._over: set[int] = set()  # sources of which the reader has been told that they are over
 
     # ---- for the caller ------------------------------------------------------------------------------------
 
@@ -168,6 +170,15 @@ class Stream:
     def stop_source(self, number: int) -> None:
         """End one source; the others play on."""
         self._controls[number].stop.set()
+
+    def give_up(self, number: int, error: CotransError) -> None:
+        """End one source, whose predictions cannot be used any more, with this error. The others go on."""
+        if number in self._failed:
+            return
+        self._fail(number, error)
+        self.stop_source(number)
+        if number in self._over:
+            self._remark(number, str(error))
 
     def close(self) -> None:
         """End all threads."""
@@ -297,10 +308,15 @@ class Stream:
     def _ended(self, ended: Ended) -> SourceEnded:
         name = self.sources[ended.source].name
         error = ended.error or self._nothing_usable(ended.source)
-        if error is not None:
-            self.errors.append(error)
-            self.statistics.failed(ended.source, str(error))
-        return SourceEnded(ended.source, name, error, ended.end)
+        if error is not None and ended.source not in self._failed:
+            self._fail(ended.source, error)
+        self._over.add(ended.source)
+        return SourceEnded(ended.source, name, self._failed.get(ended.source), ended.end)
+
+    def _fail(self, number: int, error: CotransError) -> None:
+        self._failed[number] = error
+        self.errors.append(error)
+        self.statistics.failed(number, str(error))
 
     def _nothing_usable(self, number: int) -> CotransError | None:
         """What to say of a source that was played to its end and of which no row could be used."""
@@ -308,17 +324,22 @@ class Stream:
         if counted.frames or not counted.broken:
             return None
         return InputError(
-            f"{counted.name}: every row ({counted.broken:,}) holds NaN or infinity, so there is no prediction: "
-            "extract the features again"
+            f"{counted.name}: every row ({counted.broken:,}) holds NaN or infinity, or numbers too large for the "
+            "model, so there is no prediction: extract the features again"
         )
 
     def _remark(self, number: int, text: str) -> None:
         if self._on_remark is not None:
             self._on_remark(Remark(self.sources[number].name, text))
 
-    def _broken(self, row: Row) -> None:
-        if self.statistics.broken(row.source) == 1:
-            self._remark(row.source, f"row {row.index} holds NaN or infinity: such rows are left out")
+    def _broken(self, row: Row, finite: bool) -> None:
+        if self.statistics.broken(row.source) > 1:
+            return
+        if finite:
+            what = "gives scores that are not finite, because of numbers too large for the model in its window"
+        else:
+            what = "holds NaN or infinity"
+        self._remark(row.source, f"row {row.index} {what}: such rows are left out")
 
     def _discard_output(self) -> None:
         """Free a thread that waits for room in the queue after nobody reads any more."""

@@ -45,7 +45,7 @@ class StreamRun:
         models: Sequence[StreamModel],
         options: RunOptions,
         observer: Observer,
-        standard_output: TextIO,
+        standard_output: TextIO | None,
     ) -> None:
         self._options, self._observer, self._models = options, observer, models
         self._interrupted = False
@@ -78,7 +78,15 @@ class StreamRun:
         if options.output is not None:
             state = self.stream.resumed.sink if self.stream.resumed else None
             self._sinks.append(
-                make_sink(options.output, self.stream.sources, models, options.prediction, standard_output, state)
+                make_sink(
+                    options.output,
+                    self.stream.sources,
+                    models,
+                    options.prediction,
+                    standard_output,
+                    self.stream.give_up,
+                    state,
+                )
             )
         if options.overlay is not None:
             self._sinks.append(Overlay(Path(sources[0].target), options.overlay, options.play))

@@ -53,7 +53,6 @@ class SeveralModels:
         self.sources = tuple(watched(sources, models))
         labels = [f"{source.name} ({source.model})" for source in self.sources]
         self.statistics = Statistics(labels)
-        self.errors: list[CotransError] = []
         self.media = SharedMedia([_tracks(model) for model in models])
         self._originals = tuple(sources)
         self._count = len(models)
@@ -98,6 +97,15 @@ class SeveralModels:
                 thread.join()
             self.statistics.end()
 
+    @property
+    def errors(self) -> list[CotransError]:
+        """What is wrong with sources, once for each model that could not watch one."""
+        return [error for stream in self._streams for error in stream.errors]
+
+    def give_up(self, number: int, error: CotransError) -> None:
+        """End one source for one model, with this error. The others go on."""
+        self._streams[number % self._count].give_up(number // self._count, error)
+
     def stop(self) -> None:
         """End soon: what has been predicted is still given out. From any thread."""
         for stream in self._streams:
@@ -134,8 +142,6 @@ class SeveralModels:
                     self._put(replace(event, source_number=number, model=self.sources[number].model))
                 else:
                     self.media.leave(place, self._originals[event.number])
-                    if event.error is not None:
-                        self.errors.append(event.error)
                     self._put(replace(event, number=event.number * self._count + place))
         except Exception as problem:  # raised again where the events are read
             error = problem

@@ -101,8 +101,9 @@ def _media_below(folder: Path) -> tuple[list[Path], int]:
         for name in sorted(names):
             if name.startswith("."):
                 continue
-            if Path(name).suffix.lower() in MEDIA_SUFFIXES:
-                media.append(Path(root) / name)
+            path = Path(root) / name
+            if path.suffix.lower() in MEDIA_SUFFIXES and path.is_file():  # a named pipe would be waited for
+                media.append(path)
             else:
                 others += 1
     return media, others

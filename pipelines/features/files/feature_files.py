@@ -76,6 +76,8 @@ def describe_source(path: Path) -> Source:
     """Size and fingerprint of a source file."""
     try:
         size = path.stat().st_size
+        if not path.is_file():  # a named pipe would be waited for, and is gone once it has been read
+            raise InputError(f"cannot read {path}: it is no file")
         with path.open("rb") as file:
             digest = hashlib.sha256(f"{size}\n".encode())
             digest.update(file.read(EDGE))

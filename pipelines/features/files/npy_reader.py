@@ -19,6 +19,8 @@ _ONE_AT_A_TIME = Lock()
 
 def read_npy(path: Path) -> NDArray[Any]:
     """The array in a file, memory-mapped where it has any element; whatever else stands there is one clear line."""
+    if path.exists() and not path.is_file():  # a named pipe would be waited for, with the lock held
+        raise InputError(f"cannot read {path}: it is no file")
     with _ONE_AT_A_TIME:
         return _read(path)
 

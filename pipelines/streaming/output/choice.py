@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from pipelines.errors import UsageError
+from pipelines.errors import InputError, UsageError
 from pipelines.streaming.options import PredictionOptions
 from pipelines.streaming.output.formats import DEFAULT, FORMATS, SUBTITLES, SUFFIXES, Content, SubtitleKind
 from pipelines.streaming.output.segments import SegmentMerger
@@ -90,12 +90,14 @@ def make_sink(
     sources: Sequence[StreamSource],
     models: Sequence[StreamModel],
     prediction: PredictionOptions,
-    standard_output: TextIO,
+    standard_output: TextIO | None,
+    on_failed: Callable[[int, InputError], None],
     state: Mapping[str, Any] | None = None,
 ) -> Sink:
     """The sink for these options.
 
-    sources: each once for every model. state: of the snapshot that a stream goes on from.
+    sources: each once for every model. standard_output: None where it is closed. on_failed: told of a source whose own
+    file cannot be written. state: of the snapshot that a stream goes on from.
     """
     content = _content(output, len(sources) > len(models), models, prediction)
     kind = FORMATS[output.chosen]
@@ -116,12 +118,15 @@ def make_sink(
 
     if output.out is not None and output.to_folder:
         folder, names = output.out, file_names(sources, FORMATS[output.chosen].suffix)
-        return FolderSink(lambda number, state: sink(folder / names[number], state), state)
+        return FolderSink(lambda number, state: sink(folder / names[number], state), state, on_failed)
     if isinstance(kind, SubtitleKind) and len(sources) > 1:
         raise UsageError(
             f"{output.chosen} holds one source and model: with several, give a folder (--out FOLDER) for their files"
         )
-    return sink(output.out or standard_output, state)
+    where = output.out or standard_output
+    if where is None:
+        raise InputError("standard output is closed: write to a file with --out")
+    return sink(where, state)
 
 
 def file_names(sources: Sequence[StreamSource], extension: str) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, TextIO, cast
+from typing import Any, Protocol, TextIO
 
 from pipelines.errors import InputError
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.output.formats import Format, SegmentFormat
 from pipelines.streaming.output.segments import Segment, SegmentMerger
+from pipelines.streaming.output.text_target import TextTarget
 from pipelines.streaming.predicting.prediction import Prediction
 
 Event = Prediction | SourceEnded
@@ -23,63 +24,6 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
     def state(self) -> Any: ...
-
-
-class TextTarget:
-    """A file or an open stream. Every piece is flushed at once.
-
-    What a file held before stays until there is something to write: a source that cannot be played empties nothing.
-    """
-
-    def __init__(self, where: Path | TextIO, header: str, position: int | None = None) -> None:
-        """header: written first. position: go on in a file from this byte on; what came after it is cut off."""
-        self._own = isinstance(where, Path)
-        self._header: str | None = header  # None: it has begun
-        self._name = str(where) if isinstance(where, Path) else "standard output"
-        if isinstance(where, Path):
-            try:
-                where.parent.mkdir(parents=True, exist_ok=True)
-                going_on = position is not None and where.is_file() and where.stat().st_size >= position
-                kept = where.is_file()
-                self._file = cast(TextIO, where.open("r+" if kept else "w", encoding="utf-8", newline=""))
-                if going_on and position:
-                    self._file.truncate(position)
-                    self._file.seek(0, 2)
-                    self._header = None
-            except OSError as error:
-                raise InputError(f"cannot write to {where}: {error.strerror or error}") from error
-        else:
-            self._file = where
-            self.begin()
-
-    def begin(self) -> None:
-        """Something will be written: the file is emptied, and its header stands in it."""
-        if self._header is None:
-            return
-        header, self._header = self._header, None
-        if self._own and self._file.seekable():
-            self._file.truncate(0)
-        self.write(header)
-
-    @property
-    def position(self) -> int | None:
-        """Bytes in the file so far; None where that means nothing."""
-        return self._file.tell() if self._own else None
-
-    def write(self, text: str) -> None:
-        if not text:
-            return
-        try:
-            self._file.write(text)
-            self._file.flush()
-        except BrokenPipeError:
-            raise  # whoever read it has gone: not an error of ours
-        except OSError as error:
-            raise InputError(f"cannot write to {self._name}: {error.strerror or error}") from error
-
-    def close(self) -> None:
-        if self._own:
-            self._file.close()
 
 
 def _failed(event: Event) -> bool:
@@ -158,27 +102,52 @@ class SegmentSink:
 
 
 class FolderSink:
-    """A file for each source."""
+    """A file for each source. One that cannot be written ends its source, and no other."""
 
-    def __init__(self, make: Callable[[int, Mapping[str, Any] | None], Sink], state: Mapping[str, Any] | None) -> None:
-        """make: a sink for the source of that number, going on from a state."""
-        self._make = make
-        self._sinks: dict[int, Sink] = {}
-        self._state = dict(state or {})
-        for number in list(self._state):
-            self._sinks[int(number)] = make(int(number), self._state[number])
+    def __init__(
+        self,
+        make: Callable[[int, Mapping[str, Any] | None], Sink],
+        state: Mapping[str, Any] | None,
+        on_failed: Callable[[int, InputError], None],
+    ) -> None:
+        """make: a sink for the source of that number, going on from a state. on_failed: told the number and why."""
+        self._make, self._on_failed = make, on_failed
+        self._sinks: dict[int, Sink | None] = {}  # None: it cannot be written
+        for number, sink_state in (state or {}).items():
+            self._open(int(number), sink_state)
 
     def write(self, event: Event) -> None:
         number = event.number if isinstance(event, SourceEnded) else event.source_number
         if number not in self._sinks:
-            if isinstance(event, SourceEnded) and event.error is not None:
+            if _failed(event):
                 return  # it never gave anything
-            self._sinks[number] = self._make(number, None)
-        self._sinks[number].write(event)
+            self._open(number, None)
+        sink = self._sinks[number]
+        if sink is None:
+            return
+        try:
+            sink.write(event)
+        except InputError as error:
+            self._fail(number, error)
 
     def close(self) -> None:
-        for sink in self._sinks.values():
-            sink.close()
+        for number, sink in self._sinks.items():
+            if sink is None:
+                continue
+            try:
+                sink.close()
+            except InputError as error:
+                self._fail(number, error)
 
     def state(self) -> dict[str, Any]:
-        return {str(number): sink.state() for number, sink in self._sinks.items()}
+        return {str(number): sink.state() for number, sink in self._sinks.items() if sink is not None}
+
+    def _open(self, number: int, state: Mapping[str, Any] | None) -> None:
+        try:
+            self._sinks[number] = self._make(number, state)
+        except InputError as error:
+            self._fail(number, error)
+
+    def _fail(self, number: int, error: InputError) -> None:
+        self._sinks[number] = None
+        self._on_failed(number, error)

@@ -57,11 +57,14 @@ class EncoderStage:
         inbox: Inbox,
         output: Queue[Message],
         statistics: Statistics,
-        on_broken: Callable[[Row], None],
+        on_broken: Callable[[Row, bool], None],
         every: float | None,
         chunks: bool,
     ) -> None:
-        """every: seconds between snapshots; None: none are wanted. chunks: wait for many rows and take them at once."""
+        """on_broken: told of rows that are left out, and whether the row itself was finite and its scores were not.
+
+        every: seconds between snapshots; None: none are wanted. chunks: wait for many rows and take them at once.
+        """
         self.session = session
         self.places: dict[int, Place] = {}
         self.slots: dict[int, int] = {}
@@ -121,7 +124,7 @@ class EncoderStage:
             session.restart([slot])
         usable = [bool(np.isfinite(row.values).all()) for row in rows]
         for row in compress(rows, map(not_, usable)):
-            self._on_broken(row)
+            self._on_broken(row, False)
         rows = list(compress(rows, usable))
         if not rows:
             return []
@@ -136,10 +139,10 @@ class EncoderStage:
         for row in rows:
             statistics.took("features", row.feature_seconds)
             statistics.took("wait", begin - row.queued)
-        return [
-            Result(row, values, seen + 1 + number)
-            for number, (row, values) in enumerate(zip(rows, scores, strict=True))
-        ]
+        results: list[Result | Ended] = []
+        for number, (row, values) in enumerate(zip(rows, scores, strict=True), seen + 1):
+            results += self._usable(row, values, number)
+        return results
 
     def _end(self, slot: int, ended: Ended) -> list[Result | Ended]:
         """What is still to be said of a source that is over."""
@@ -158,20 +161,27 @@ class EncoderStage:
             scores = session.step({slot: row.values for slot, row in rows.items()})
         except NonFiniteInputError as error:
             for slot in error.rows:
-                self._on_broken(rows.pop(slot))
+                self._on_broken(rows.pop(slot), False)
             return self._step(rows) if rows else []
         seconds = time.monotonic() - begin
         statistics.took("encoder", seconds)
         statistics.stepped()
-        results = []
+        results: list[Result] = []
         for slot, row in rows.items():
             statistics.took("features", row.feature_seconds)
             statistics.took("wait", begin - row.queued)
             self.places[row.source] = row.place
             self.slots[row.source] = slot
             self._newest[row.source] = row
-            results.append(Result(row, scores[slot], session.seen(slot)))
+            results += self._usable(row, scores[slot], session.seen(slot))
         return results
+
+    def _usable(self, row: Row, scores: NDArray[np.float32], seen: int) -> list[Result]:
+        """The result of a row, or none where its scores are not finite."""
+        if np.isfinite(scores).all():
+            return [Result(row, scores, seen)]
+        self._on_broken(row, True)
+        return []
 
     def _late(self, slot: int, source: int) -> list[Result]:
         """The answers that a model with a lag still owes to a source that is over, in rows that would have followed."""
@@ -183,7 +193,9 @@ class EncoderStage:
         first = 1 + self.session.model.config.lag - len(scores)
         seen = self.session.seen(slot)
         return [
-            Result(_following(newest, steps), values, seen, late=True) for steps, values in enumerate(scores, first)
+            Result(_following(newest, steps), values, seen, late=True)
+            for steps, values in enumerate(scores, first)
+            if np.isfinite(values).all()
         ]
 
     def _mark(self) -> None:

@@ -34,13 +34,17 @@ class StreamSession:
         self._tokens = np.zeros((rows, model.config.input_width), np.float32)
         self._seen = [0] * rows
         # What the last answers of a model with a lag depend on: as many tokens as an output reaches back to.
-        reach = model.config.receptive_field if model.config.lag else 0
-        self._recent: list[deque[Values]] = [deque(maxlen=reach) for _ in range(rows)]
+        self._reach = model.config.receptive_field
+        kept = self._reach if model.config.lag else 0
+        self._recent: list[deque[Values]] = [deque(maxlen=kept) for _ in range(rows)]
+        self._blind = [0] * rows  # steps in a row whose scores were not finite
 
     def step(self, tokens: Mapping[int, Values]) -> dict[int, Values]:
         """A token (input_width,) for some rows -> raw scores (classes,) for the same rows.
 
-        NaN or infinity raises NonFiniteInputError with the rows, and no state is changed.
+        NaN or infinity raises NonFiniteInputError with the rows, and no state is changed. A finite token may still be
+        too large: then scores are not finite until it has left the window. A model that never forgets, or a row that
+        has seen nothing else for as long as it remembers, starts again.
         """
         for row, token in tokens.items():
             self._tokens[row] = token
@@ -61,6 +65,9 @@ class StreamSession:
         for row, token in tokens.items():
             self._seen[row] += 1
             self._recent[row].append(token)
+            self._blind[row] = 0 if np.isfinite(scores[row]).all() else self._blind[row] + 1
+        if lost := [row for row in tokens if self._blind[row] and self._blind[row] >= (self._reach or 1)]:
+            self.restart(lost)
         return {row: scores[row].copy() for row in tokens}
 
     def steps(self, row: int, tokens: Values) -> Values:
@@ -73,8 +80,12 @@ class StreamSession:
             chunk = torch.from_numpy(tokens).to(self._device, self._dtype).unsqueeze(0)
             state = self._state if self.rows == 1 else self._state.select([row])
             logits, state = self.model.steps(chunk, state)
-            self._state = state if self.rows == 1 else self._state.put_([row], state)
             scores = logits[0].to("cpu", torch.float32).numpy()
+            if not np.isfinite(scores).all():
+                # In a chunk, what is too large spreads to rows whose window it is not in.
+                return np.stack([self.step({row: token})[row] for token in tokens])
+            self._state = state if self.rows == 1 else self._state.put_([row], state)
+        self._blind[row] = 0
         self._seen[row] += len(tokens)
         self._recent[row].extend(tokens)
         return np.asarray(scores)
@@ -94,6 +105,7 @@ class StreamSession:
         for row in rows:
             self._seen[row] = 0
             self._recent[row].clear()
+            self._blind[row] = 0
 
     def late(self, row: int) -> list[Values]:
         """Raw scores (classes,) about the last tokens of a row, up to `lag`, if nothing more comes; oldest first."""

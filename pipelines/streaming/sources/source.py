@@ -92,8 +92,11 @@ def _expand(text: str) -> list[StreamSource]:
 
 
 def _file(path: Path) -> StreamSource:
-    kind: Kind = "features" if path.suffix.lower() in (".npy", *PICKLES) else "media"
-    return StreamSource(kind, str(path), str(path))
+    if path.suffix.lower() not in (".npy", *PICKLES):
+        return StreamSource("media", str(path), str(path))
+    if not path.is_file():  # a named pipe would be waited for, and cannot be mapped
+        return _unplayable(str(path), "features are read from a file, and this is none")
+    return StreamSource("features", str(path), str(path))
 
 
 def _folder(folder: Path) -> list[StreamSource]:
@@ -102,7 +105,7 @@ def _folder(folder: Path) -> list[StreamSource]:
         recordings = find_recordings([str(folder)]).recordings
         return [replace(_file(recording.path), output=recording.name) for recording in recordings]
     except InputError:
-        features = [path for path in sorted(folder.rglob("*.npy")) if not path.name.endswith(TIMES)]
+        features = [path for path in sorted(folder.rglob("*.npy")) if _is_played(path)]
         named = [(path, path.relative_to(folder).with_suffix("").as_posix()) for path in features]
         return [replace(_file(path), output=name) for path, name in named] or [
             _unplayable(str(folder), "no audio, video or feature file in this folder")
@@ -136,8 +139,12 @@ def _matching(text: str) -> list[StreamSource]:
         return [_unplayable(text, "no such file")]
     # Path.glob takes no absolute patterns.
     matches = [Path(match) for match in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207
-    files = [path for path in matches if path.is_file() and not path.name.endswith(TIMES)]
+    files = [path for path in matches if _is_played(path)]
     return [_file(path) for path in files] or [_unplayable(text, "no file matches")]
+
+
+def _is_played(path: Path) -> bool:
+    return path.is_file() and not path.name.endswith(TIMES)
 
 
 def _unplayable(name: str, problem: str) -> StreamSource:
