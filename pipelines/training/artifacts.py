@@ -90,9 +90,10 @@ class RunFolder:
     def summary(self) -> Path:
         return self.path / "summary.json"
 
-    def begin(self, recipe: Recipe, environment: Mapping[str, Any]) -> None:
-        """Start a run here; a folder that holds one already is refused."""
-        require_free(self.path)
+    def begin(self, recipe: Recipe, environment: Mapping[str, Any], again: bool = False) -> None:
+        """Start a run here; a folder that holds one already is refused, unless it is that one, `again`."""
+        if not again:
+            require_free(self.path)
         with self.writing():
             write_text(self.config, recipe_text(recipe))
             write_text(self.path / "environment.json", _json(environment))
@@ -134,10 +135,14 @@ class RunFolder:
         with self.writing(), atomic_write(self.state) as temporary:
             temporary.write_bytes(buffer.getbuffer())
 
-    def read_state(self, device: torch.device) -> dict[str, Any]:
-        """What `write_state` wrote; never runs code from the file."""
+    def read_state(self, device: torch.device) -> dict[str, Any] | None:
+        """What `write_state` wrote; never runs code from the file. None: the run ended before its first epoch did."""
         if not self.state.is_file():
-            raise InputError(f"nothing to resume in {self.path}: there is no state.pt in it; start it again")
+            if self.summary.is_file() or not self.config.is_file():
+                raise InputError(
+                    f"nothing to resume in {self.path}: there is no state.pt in it; start again in another folder"
+                )
+            return None
         try:
             state: Any = torch.load(self.state, map_location=device, weights_only=True)
         except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:

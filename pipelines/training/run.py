@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,7 +36,7 @@ from pipelines.training.none_of_these.rejection import add_rejection, store_reje
 from pipelines.training.recipes.own_data import coarse_score
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import recipe_values
-from pipelines.training.run_place import require_writable
+from pipelines.training.run_place import occupied, require_writable
 from pipelines.training.samples.augment import is_active
 from pipelines.training.samples.bands import band_layout
 from pipelines.training.samples.batching import BatchLoader
@@ -106,7 +107,7 @@ def train(
     """
     require_writable(out)
     _check_early(recipe)
-    with processes(choose_device(device)) as group:
+    with processes(choose_device(device)) as group, occupied(out) if group.main else nullcontext():
         observer = observer if group.main else nobody
         if recipe.features.finetune:
             recipe = _with_finetuned_extractor(recipe, out, group, observer)
@@ -150,10 +151,13 @@ def train_on(
     problem = make_problem(data, recipe, config, statistics, group.device)
     recipe = _with_enough_steps(recipe, problem)
     trainer = Trainer(model, problem, recipe, folder, group, observer)
-    if resume:
-        trainer.restore(folder.read_state(group.device))
+    state = folder.read_state(group.device) if resume else None
+    if state is not None:
+        trainer.restore(state)
     elif group.main:
-        folder.begin(recipe, describe_environment(seed, group.device, group.size))
+        if resume:
+            observer(Remark("the run ended before its first epoch was saved: it begins again"))
+        folder.begin(recipe, describe_environment(seed, group.device, group.size), again=resume)
     group.wait()
     baseline = _baseline(data, problem, recipe, observer) if group.main else None
     trainer.run()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pipelines.errors import InputError, UsageError
+from pipelines.file_lock import LockBusyError, file_lock
 from pipelines.files import unwritable
 
 # What shows that a folder holds a run, or the runs of several seeds.
 STATE, BEST, SEEDS = "state.pt", "best.safetensors", "seeds.toml"
+LOCK = ".lock"
 
 
 def require_free(folder: Path) -> None:
@@ -31,3 +35,28 @@ def require_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise InputError(unwritable(folder, error)) from error
+
+
+@contextmanager
+def occupied(folder: Path) -> Iterator[None]:
+    """Hold a folder for one run: a second one at the same time would write over it, and neither would know.
+
+    Folders that were made for it and stay empty are removed again.
+    """
+    made = [place for place in (folder, *folder.absolute().parents) if not place.exists()]
+    with ExitStack() as held:
+        try:
+            held.enter_context(file_lock(folder / LOCK, wait=False))
+        except LockBusyError as error:
+            raise InputError(
+                f"{folder} is in use: another training run is writing there; wait for it, or choose another --out"
+            ) from error
+        except OSError as error:
+            raise InputError(unwritable(folder, error)) from error
+        try:
+            yield
+        finally:
+            held.close()
+            with suppress(OSError):  # it holds something now
+                for place in made:
+                    place.rmdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from pipelines.training.fitting.validation import METRICS, Scores
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
-from pipelines.training.run_place import SEEDS, require_free
+from pipelines.training.run_place import SEEDS, occupied, require_free
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def _runs(
             folder.extend(recipe := replace(recipe, training=replace(recipe.training, epochs=epochs)))
         if seeds.is_file():
             count = int(loads_toml(seeds.read_text(encoding="utf-8"), str(seeds))["count"])
-            return train_seeds(recipe, out, count, True, device, observer, on_item)
+            with occupied(out) if is_main_process() else nullcontext():
+                return train_seeds(recipe, out, count, True, device, observer, on_item)
         return train(recipe, out, True, device, observer, on_item)
     if recipe is None:
         raise UsageError("a run that is not resumed needs a recipe")
@@ -101,12 +103,13 @@ def _runs(
         raise UsageError(f"--seeds must be at least 1, not {count}")
     if count == 1:
         return train(recipe, out, False, device, observer, on_item)
-    if is_main_process():
-        require_free(out)
-        with folder.writing():
-            write_text(folder.config, recipe_text(recipe))
-            write_text(out / SEEDS, f"count = {count}\n")
-    return train_seeds(recipe, out, count, False, device, observer, on_item)
+    with occupied(out) if is_main_process() else nullcontext():
+        if is_main_process():
+            require_free(out)
+            with folder.writing():
+                write_text(folder.config, recipe_text(recipe))
+                write_text(out / SEEDS, f"count = {count}\n")
+        return train_seeds(recipe, out, count, False, device, observer, on_item)
 
 
 def train_seeds(
@@ -131,7 +134,7 @@ def train_seeds(
             continue
         if is_main_process():
             observer(SeedBegins(seed, seed - recipe.training.seed + 1, count))
-        going_on = resume and folder.state.is_file()
+        going_on = resume and folder.config.is_file()
         runs.append(train(own, folder.path, going_on, device, observer, on_item))
     result = SeedsResult(out, tuple(runs))
     if is_main_process():
