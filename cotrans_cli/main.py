@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,11 @@ from cotrans_cli.arguments.usage_message import usage_message
 from cotrans_cli.commands import convert, data, demo, evaluate, extract, flops, info, models, stream, train, weights
 from cotrans_cli.display.console import note, print_line
 from cotrans_cli.display.terminal_text import prepare_output
+from cotrans_cli.entry import ENDINGS, exit_code
 from pipelines import __version__
 from pipelines.errors import CotransError, InputError
 from pipelines.files import WriteError, unwritable
 from pipelines.settings import load_settings
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 app = typer.Typer(
     name="cotrans",
@@ -71,7 +71,9 @@ _ClickUsageError: type[Any] = typer.BadParameter.__bases__[0]
 def main() -> None:
     """Run the command line and exit."""
     prepare_output()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    _flush()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -89,8 +91,11 @@ def run(arguments: list[str]) -> int:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "cotrans"
         return _fail(f"{message} (see '{command} --help')", 2)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", INTERRUPTED)
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        # Click makes an Abort of it. A command that stopped in its own way says by which signal.
+        cause = stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__
+        number = getattr(cause, "signal", signal.SIGINT)
+        return _fail(ENDINGS[number], exit_code(number))
     except BrokenPipeError:
         return _reader_left()
     except SystemExit as end:
@@ -126,9 +131,22 @@ def _defaults() -> dict[str, dict[str, Any]]:
 
 def _reader_left() -> int:
     """The reader of our output (head, less) went away: nothing is wrong, and nobody is listening."""
-    # Python must not try to write what is left when it ends.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    _close_output()
     return 0
+
+
+def _flush() -> None:
+    """Write what is left; what cannot be written has been said, and Python must not say it again when it ends."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError):
+        _close_output()
+
+
+def _close_output() -> None:
+    """Let Python write what is left nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
 
 
 def _debugging() -> bool:

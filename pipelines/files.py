@@ -72,6 +72,10 @@ def atomic_write(path: Path, *, locked: bool = False) -> Iterator[Path]:
             os.fsync(file.fileno())
         use_common_mode(temporary)
         temporary.replace(path)
+    except OSError as error:
+        if error.errno in FULL_DISK:  # the system does not say of which file
+            raise WriteError(error.errno, error.strerror, str(path)) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

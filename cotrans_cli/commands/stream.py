@@ -10,6 +10,7 @@ import typer
 
 from cotrans_cli.arguments import feature_flags
 from cotrans_cli.display.console import note
+from cotrans_cli.entry import exit_code
 from cotrans_cli.stopping import stopping
 
 EXAMPLES = """
@@ -312,7 +313,7 @@ def stream(
         for line in result.lines():
             note(line)
     if signals:
-        return 128 + signals[0]
+        return exit_code(signals[0])
     if len(run.stream.sources) == 1:
         run.stream.raise_if_all_failed()
     if 0 < len(errors) < len(run.stream.sources):

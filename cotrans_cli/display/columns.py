@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
+
+from cotrans_cli.console import on_terminal
 
 WIDEST = 10_000  # a file or a pipe has room for everything
 
 
 def room() -> int:
     """Columns of the terminal; a file gets tables whole."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
+    return shutil.get_terminal_size().columns if on_terminal() else WIDEST
 
 
 def parts_that_fit(widths: Sequence[int], available: int, kept: int = 1) -> list[list[int]]:

@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from pipelines.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,13 +26,21 @@ def status_console() -> Console:
     return Console(stderr=True)
 
 
+def on_terminal() -> bool:
+    """Whether a person reads standard output; nobody does where it is closed."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def note(message: str) -> None:
-    """One plain line on stderr."""
-    print(message, file=sys.stderr, flush=True)  # noqa: T201
+    """One plain line on stderr; nowhere if that is closed (`print` would take standard output instead)."""
+    if sys.stderr is not None:
+        print(message, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_line(text: str = "") -> None:
     """One plain line on stdout, flushed at once."""
+    if sys.stdout is None:
+        raise InputError("standard output is closed: there is nowhere to write the result")
     print(text, flush=True)  # noqa: T201
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.display.columns import aligned
-from cotrans_cli.display.console import print_line
+from cotrans_cli.display.console import on_terminal, print_line
 from cotrans_cli.display.text_chart import log_chart
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def show_sweep(report: Sweep, detail: bool) -> None:
         cells = [_count(number) for cost in costs for number in (cost.operations.total, cost.peak_bytes)]
         rows.append([str(value), *cells, *(_times(cost.reduction) for cost in costs[1:])])
     _columns(header, rows, text=())
-    if sys.stdout.isatty() and len(report.values) > 1:
+    if on_terminal() and len(report.values) > 1:
         curves = {
             marker: [float(costs[index].operations.total) for costs in report.costs]
             for index, marker in enumerate(_MARKERS.values())
@@ -166,7 +165,7 @@ def show_model_sweep(report: ModelSweep, detail: bool) -> None:
         for row in report.rows(detail)
     ]
     _columns(header, rows, text=())
-    if sys.stdout.isatty() and len(report.values) > 1:
+    if on_terminal() and len(report.values) > 1:
         curves = {
             "W": [float(cost.window.macs) for cost in report.costs],
             ".": [float(cost.step.macs) for cost in report.costs],

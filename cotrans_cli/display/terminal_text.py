@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import os
 import sys
 from typing import TextIO
 
 HANDLER = "cotrans-look-alike"
+UNNAMEABLE = "backslashreplace"  # bytes of file names that are no letters in any alphabet, as \\udcXX
 LOOK_ALIKES = {
     "–": "-",
     "—": "-",
@@ -54,13 +56,27 @@ LOOK_ALIKES = {
 
 def prepare_output() -> None:
     """Make standard output and standard error take every text. To be called once, before anything is printed."""
+    _occupy_closed()
     codecs.register_error(HANDLER, _look_alike)
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None and hasattr(stream, "reconfigure") and not _takes_all(stream):
-            if stream.isatty():
-                stream.reconfigure(errors=HANDLER)
-            else:  # a program reads it: what is written must not depend on the locale
-                stream.reconfigure(encoding="utf-8")
+        if stream is None or not hasattr(stream, "reconfigure"):
+            continue
+        if _takes_all(stream):
+            stream.reconfigure(errors=UNNAMEABLE)
+        elif stream.isatty():
+            stream.reconfigure(errors=HANDLER)
+        else:  # a program reads it: what is written must not depend on the locale
+            stream.reconfigure(encoding="utf-8", errors=UNNAMEABLE)
+
+
+def _occupy_closed() -> None:
+    """Put nothing where standard input, output or error is closed: the next file that is opened would take its place,
+    and get what libraries print."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
 
 
 def _takes_all(stream: TextIO) -> bool:

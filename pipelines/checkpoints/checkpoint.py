@@ -17,17 +17,16 @@ from typing import Any, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from pipelines.errors import CheckpointError, ConfigurationError, CotransError, InputError
 from pipelines.features.spec import FeatureSpec
-from pipelines.files import atomic_write
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.kinds import config_from_json, make_model
+from pipelines.tensor_file import write_tensors
 from pipelines.wording import listed, one_line
 
 FORMAT = "cotrans-model"
@@ -106,8 +105,7 @@ def save_checkpoint(
         "smoothing": json.dumps(smoothing, allow_nan=False),
         "checksum": _checksum(tensors),
     }
-    with atomic_write(Path(path)) as temporary:
-        temporary.write_bytes(_with_sorted_header(save(tensors, metadata)))
+    write_tensors(Path(path), tensors, metadata)
 
 
 def load_checkpoint(path: str | Path) -> Checkpoint:
@@ -303,14 +301,6 @@ def _check_values(tensors: Mapping[str, Tensor], where: str) -> None:
     broken = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
     if broken:
         raise CheckpointError(f"{where} has NaN or infinity in its weights: {listed(broken)}; take an earlier one")
-
-
-def _with_sorted_header(data: bytes) -> bytes:
-    """The same safetensors with its header in order of key: the library's order is random, ours is reproducible."""
-    length = int.from_bytes(data[:8], "little")
-    header = json.dumps(json.loads(data[8 : 8 + length]), sort_keys=True, ensure_ascii=False).encode()
-    header += b" " * (-len(header) % 8)  # tensors start at a multiple of 8 bytes
-    return len(header).to_bytes(8, "little") + header + data[8 + length :]
 
 
 def _checksum(tensors: Mapping[str, Tensor]) -> str:

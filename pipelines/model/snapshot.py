@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, OtherModelError
-from pipelines.files import atomic_write
 from pipelines.model.base_config import DEFAULT_KIND, BaseConfig, parse_config
 from pipelines.model.state import StreamState
+from pipelines.tensor_file import write_tensors
 
 FORMAT = "cotrans-state"
 VERSION = 1
@@ -22,7 +21,7 @@ _KEYS = ("version", "config", "rows", "extra")
 
 def save_state(state: StreamState, config: BaseConfig, path: Path, extra: dict[str, str] | None = None) -> None:
     """Write a state atomically. extra: the caller's own text values, returned by `read_extra`."""
-    tensors = {f"{index:03d}": tensor.contiguous() for index, tensor in enumerate(state.tensors())}
+    tensors = {f"{index:03d}": tensor for index, tensor in enumerate(state.tensors())}
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -30,8 +29,7 @@ def save_state(state: StreamState, config: BaseConfig, path: Path, extra: dict[s
         "rows": str(state.batch_size),
         "extra": json.dumps(extra or {}),
     }
-    with atomic_write(path) as temporary:
-        save_file(tensors, temporary, metadata)
+    write_tensors(path, tensors, metadata)
 
 
 def restore_state(path: Path, config: BaseConfig, initial_state: Callable[[int], StreamState]) -> StreamState:

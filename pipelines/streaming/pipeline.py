@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipelines.errors import CotransError, InputError, UsageError
+from pipelines.files import unwritable
 from pipelines.streaming.messages import Ended, Place, Remark, Row, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
@@ -371,7 +372,8 @@ class Stream:
         try:
             save_snapshot(self.options.snapshot, self.model.model, snapshot, self.model.name)
         except OSError as error:
-            raise InputError(f"cannot write the snapshot {self.options.snapshot}: {error.strerror or error}") from error
+            where = unwritable(self.options.snapshot, error, "choose another --snapshot")
+            raise InputError(f"cannot write the snapshot: {where}") from error
 
     def _resume(self, path: Path) -> StreamSnapshot:
         snapshot = load_snapshot(path, self.model.model)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from pipelines.errors import InputError, UsageError
-from pipelines.files import check_writable, refuse_overwriting, write_text
+from pipelines.files import check_writable, refuse_overwriting, unwritable, write_text
 from pipelines.streaming.observing import Observer
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
@@ -123,7 +123,7 @@ class StreamRun:
         try:
             write_text(path, json.dumps(summary.to_dict(), indent=2, ensure_ascii=False) + "\n")
         except OSError as error:
-            raise InputError(f"cannot write the summary {path}: {error.strerror or error}") from error
+            raise InputError(unwritable(path, error, "choose another --summary")) from error
 
     def stop(self) -> None:
         """End soon; from any thread."""

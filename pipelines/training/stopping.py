@@ -16,12 +16,13 @@ class StopRequest:
 
     def __init__(self, on_request: Callable[[], None] | None = None) -> None:
         self.wanted = False
+        self.signal: int = signal.SIGINT  # the one that came first
         self._on_request = on_request
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.wanted:
             raise KeyboardInterrupt
-        self.wanted = True
+        self.wanted, self.signal = True, number
         if self._on_request is not None:
             self._on_request()
 

@@ -23,6 +23,7 @@ PATIENCE = 10.0  # seconds that a worker has to end when it is told to
 ROOT = str(Path(__file__).parents[3])  # the folder that holds `pipelines`
 # `python -m` would look in the working folder first, and take a user's `weights.py` or `pipelines/` there for ours.
 START = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "  # before the imports, which take a while
     "import sys; module, root = sys.argv[1:]; sys.path[:] = [place for place in sys.path if place]; "
     "root in sys.path or sys.path.append(root); "
     "import runpy; runpy.run_module(module, run_name='__main__', alter_sys=True)"

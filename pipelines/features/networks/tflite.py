@@ -131,7 +131,8 @@ def _open_interpreter(path: Path, every_tensor: bool) -> Any:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Nothing on stderr: the library greets there, from C++ and once in a process, and what is wrong is raised."""
-    sys.stderr.flush()
+    if sys.stderr is not None:
+        sys.stderr.flush()
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:

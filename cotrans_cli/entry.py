@@ -1,0 +1,53 @@
+"""Where `cotrans` starts: signals are answered from the first moment on, also while everything else is imported."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+_IMPORTS = "<frozen importlib._bootstrap>"  # the file that importing code stands in, as frames name it
+# What ends a command, and how that is said.
+ENDINGS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+class Terminated(KeyboardInterrupt):
+    """Somebody sent SIGTERM; it ends a command as Ctrl-C does, with its own exit code."""
+
+    signal = signal.SIGTERM
+
+
+def exit_code(number: int) -> int:
+    """What a program that was ended by a signal returns, as shells report it."""
+    return 128 + number
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    for number in ENDINGS:
+        signal.signal(number, _end)
+    from cotrans_cli.main import main
+
+    main()
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """End the command from wherever it is; while something is imported, on the spot.
+
+    An exception in the middle of an import may be swallowed or come out as another one, and there is nothing to save:
+    commands that have begun to write listen to signals themselves, or leave what the next run cleans up.
+    """
+    if _importing(frame):
+        try:
+            os.write(2, f"cotrans: error: {ENDINGS[number]}\n".encode())
+        finally:
+            os._exit(exit_code(number))
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTS:
+            return True
+        frame = frame.f_back
+    return False
