@@ -6,7 +6,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from cotrans_cli.console import on_terminal
+from cotrans_cli.display.console import on_terminal
 
 WIDEST = 10_000  # a file or a pipe has room for everything
 
