@@ -10,13 +10,16 @@ import typer
 
 from cotrans_cli.arguments import dataset_options as flags_of_datasets
 from cotrans_cli.arguments.dataset_options import DATA
+from cotrans_cli.arguments.given_options import refuse_others
 from cotrans_cli.arguments.options import option
 from cotrans_cli.display.console import note
-from cotrans_cli.display.evaluation import evaluation_progress, print_comparison, print_evaluation
+from cotrans_cli.display.evaluation import evaluation_progress, print_evaluation
+from cotrans_cli.display.wanted_output import WantedOutput
 
 if TYPE_CHECKING:
     from pipelines.evaluation.comparison import ComparisonOptions
     from pipelines.evaluation.data.data_request import DataRequest
+    from pipelines.shard import Shard
 
 EXAMPLES = """
 Examples:
@@ -32,7 +35,7 @@ Examples:
 
   cotrans evaluate --dataset thumos14 --predictions scores.npz --plot confusion.png
 """
-MODEL, SCORING, OUTPUT = "Models", "Scoring", "Output"
+MODEL, SCORING, OUTPUT, SCALE = "Models", "Scoring", "Output", "Several machines"
 
 
 class Mode(str, Enum):
@@ -53,7 +56,7 @@ class PlotKind(str, Enum):
 def evaluate(
     *,
     context: typer.Context,
-    dataset: flags_of_datasets.Name,
+    dataset: flags_of_datasets.MaybeName = None,
     root: flags_of_datasets.Root = None,
     dataset_options: flags_of_datasets.Given,
     on: Annotated[
@@ -97,7 +100,11 @@ def evaluate(
     ] = None,
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME=]MODEL", help="What --model takes, without the flag.", show_default=False),
+        typer.Argument(
+            metavar="[NAME=]MODEL",
+            help="What --model takes, without the flag; with --merge, the parts.",
+            show_default=False,
+        ),
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -227,6 +234,14 @@ def evaluate(
         option("--save", panel=OUTPUT, metavar="FILE.npz", help="Write the predictions, as --predictions reads them."),
     ] = None,
     quiet: Annotated[bool, option("--quiet", "-q", panel=OUTPUT, help="No progress and no notes.")] = False,
+    shard: Annotated[
+        str | None,
+        option("--shard", panel=SCALE, metavar="I/N", help="Run share I of N of the recordings only, into --out."),
+    ] = None,
+    out: Annotated[Path | None, option("--out", panel=SCALE, metavar="PART.json", help="The part of a share.")] = None,
+    merge: Annotated[
+        bool, option("--merge", panel=SCALE, help="Join the parts of all shares: the table of one run.")
+    ] = False,
 ) -> None:
     """Score a model as it will really run, frame by frame, and say what it costs.
 
@@ -234,7 +249,7 @@ def evaluate(
 
     Beside the score stand MACs, parameters, state, time of a step and real-time factor.
     """
-    from pipelines.datasets.opening import check_dataset_name
+    from pipelines.datasets.opening import MODULES, check_dataset_name
     from pipelines.devices import use_threads
     from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import ComparisonOptions, parse_modes
@@ -243,8 +258,9 @@ def evaluate(
     from pipelines.evaluation.scores.smoothing import as_smoothing
     from pipelines.evaluation.tables.comparison_files import check_save_path
     from pipelines.plots import check_plot_path
+    from pipelines.shard import parse_shard
+    from pipelines.wording import alternatives
 
-    check_dataset_name(dataset)
     if json + csv + markdown > 1:
         raise typer.BadParameter("choose one of --json, --csv and --markdown")
     if plot is not None:
@@ -257,8 +273,16 @@ def evaluate(
         raise UsageError("--at-precision is that of --detail: add it")
     if save is not None:
         check_save_path(save)
-    _keep_inputs(plot, save, [] if predictions is None else [predictions])
-    output = "json" if json else "csv" if csv else "markdown" if markdown else "table"
+    form = "json" if json else "csv" if csv else "markdown" if markdown else "table"
+    wanted = WantedOutput(form, plot, plot_kind.value, video, save, quiet)
+    wanted.keep([] if predictions is None else [predictions])
+    if merge:
+        refuse_others(context, _OF_PARTS, "--merge takes the parts as they are")
+        _merge([Path(name) for name in models or []], wanted)
+        return
+    if dataset is None:
+        raise UsageError(f"which dataset? --dataset names one: {alternatives([*MODULES])}")
+    check_dataset_name(dataset)
     options = ComparisonOptions(
         modes=parse_modes(mode.value),
         protocol=protocol,
@@ -276,8 +300,8 @@ def evaluate(
         foreign=foreign,
     )
     if predictions is not None:
-        _refuse_others(context)
-        _score_file(predictions, dataset, options, output, plot, plot_kind, quiet)
+        refuse_others(context, _OF_PREDICTIONS, "--predictions are scored without a model")
+        _score_file(predictions, dataset, options, wanted)
         return
     use_threads(threads)
     request = parse_request(
@@ -291,81 +315,78 @@ def evaluate(
         cache,
     )
     chosen = [*(models or []), *(model or []), *(checkpoint or [])]
-    _compare(chosen, request, options, output, plot, plot_kind, video, save, quiet)
+    if (shard is None) != (out is None):
+        raise UsageError("--shard I/N and --out PART.json go together: give both, or none of them")
+    if shard is not None and out is not None:
+        given = set(_SHOWING) - {"quiet"} | {"save", "video"}
+        useful = {str(parameter.name) for parameter in context.command.params} - given
+        refuse_others(context, useful, "a share has no table yet, --merge prints and draws it")
+        _share(chosen, request, options, parse_shard(shard), out, quiet)
+        return
+    _compare(chosen, request, options, wanted)
 
 
-def _compare(
-    checkpoints: list[str],
-    request: DataRequest,
-    options: ComparisonOptions,
-    output: str,
-    plot: Path | None,
-    plot_kind: PlotKind,
-    video: str | None,
-    save: Path | None,
-    quiet: bool,
-) -> None:
+def _compare(checkpoints: list[str], request: DataRequest, options: ComparisonOptions, wanted: WantedOutput) -> None:
     from pipelines.evaluation.comparison import compare_models
     from pipelines.evaluation.data.contenders import find_contenders
-    from pipelines.evaluation.tables.comparison_files import draw_comparison, save_predictions
 
     contenders = find_contenders(checkpoints, request.source.dataset)
-    _keep_inputs(plot, save, [file for contender in contenders for file in contender.files])
-    with evaluation_progress(quiet) as progress:
+    wanted.keep(file for contender in contenders for file in contender.files)
+    with evaluation_progress(wanted.quiet) as progress:
         comparison = compare_models(contenders, request, options, progress.on_rows, progress.on_item)
-    print_comparison(comparison, output, quiet)
-    if plot is not None:
-        draw_comparison(plot, comparison, plot_kind.value, video)
-        note(f"wrote {plot}")
-    if save is not None:
-        for path in save_predictions(save, comparison):
-            note(f"wrote {path}")
+    wanted.show(comparison)
 
 
-def _score_file(
-    path: Path, dataset: str, options: ComparisonOptions, output: str, plot: Path | None, kind: PlotKind, quiet: bool
+def _share(
+    checkpoints: list[str], request: DataRequest, options: ComparisonOptions, shard: Shard, out: Path, quiet: bool
 ) -> None:
+    from pipelines.evaluation.data.contenders import find_contenders
+    from pipelines.evaluation.sharing.part import write_part
+    from pipelines.evaluation.sharing.share import run_share
+    from pipelines.files import check_writable, refuse_overwriting
+
+    contenders = find_contenders(checkpoints, request.source.dataset)
+    refuse_overwriting([("--out", out)], [file for contender in contenders for file in contender.files])
+    check_writable(out, "--out")
+    with evaluation_progress(quiet) as progress:
+        part = run_share(contenders, request, options, shard, progress.on_rows, progress.on_item)
+    write_part(out, part)
+    if not quiet:
+        note(f"wrote {out}, share {shard}: join all of them with cotrans evaluate --merge")
+
+
+def _merge(paths: list[Path], wanted: WantedOutput) -> None:
+    from pipelines.evaluation.sharing.part import read_parts
+    from pipelines.evaluation.sharing.share import join_parts
+
+    wanted.keep(paths)
+    parts = read_parts(paths)
+    with evaluation_progress(wanted.quiet) as progress:
+        comparison = join_parts(parts, progress.on_item)
+    wanted.show(comparison)
+
+
+def _score_file(path: Path, dataset: str, options: ComparisonOptions, wanted: WantedOutput) -> None:
     from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import scoring_options
     from pipelines.evaluation.scores.predictions import read_predictions
     from pipelines.evaluation.scores.scoring import score_predictions, write_confusion
 
-    if kind is PlotKind.macs:
+    if wanted.plot_kind == PlotKind.macs.value:
         raise UsageError("--predictions come without a model, so there are no MACs to draw")
-    if kind is PlotKind.timeline:
+    if wanted.plot_kind == PlotKind.timeline.value:
         raise UsageError("a timeline has seconds, which --predictions do not say: draw it with --checkpoint")
     scoring = scoring_options(options)
     frames = read_predictions(path)
     evaluation = score_predictions(frames, dataset, options.protocol, scoring)
-    print_evaluation(evaluation, output, quiet)
-    if plot is not None:
-        write_confusion(plot, frames, evaluation, scoring)
-        note(f"wrote {plot}")
+    print_evaluation(evaluation, wanted.form, wanted.quiet)
+    if wanted.plot is not None:
+        write_confusion(wanted.plot, frames, evaluation, scoring)
+        note(f"wrote {wanted.plot}")
 
 
-def _keep_inputs(plot: Path | None, save: Path | None, inputs: list[Path]) -> None:
-    """Refuse to write over what is read; before the work, not after it."""
-    from pipelines.files import refuse_overwriting
-
-    refuse_overwriting([(name, path) for name, path in (("--plot", plot), ("--save", save)) if path], inputs)
-
-
-# What `--predictions` has a use for: the rest is about running a model.
+# What `--predictions` has a use for: the rest is about running a model. What `--merge` has: all else is in the parts.
 _SCORING = ("protocol", "window", "future", "smooth", "cliff_diving", "bootstrap", "seed")
 _SHOWING = ("json", "csv", "markdown", "plot", "plot_kind", "quiet")
 _OF_PREDICTIONS = frozenset({"dataset", "predictions", *_SCORING, *_SHOWING})
-
-
-def _refuse_others(context: typer.Context) -> None:
-    """Refuse what is about a model, where there is none: nothing is accepted and ignored."""
-    from pipelines.errors import UsageError
-
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name not in _OF_PREDICTIONS
-        and context.get_parameter_source(str(parameter.name)) is not None
-        and context.get_parameter_source(str(parameter.name)).name == "COMMANDLINE"  # type: ignore[union-attr]
-    ]
-    if given:
-        raise UsageError(f"--predictions are scored without a model: leave {', '.join(given)} out")
+_OF_PARTS = frozenset({"merge", "models", "video", "save", *_SHOWING})

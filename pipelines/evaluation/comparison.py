@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
-from pipelines.datasets.dataset import ALL, Dataset
+from pipelines.datasets.dataset import ALL
 from pipelines.datasets.rows.feature_cache import OnItem
 from pipelines.devices import choose_device
 from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.evaluation.data.contenders import Contender, load_contender
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.evaluation.data.foreign import foreign_recordings
+from pipelines.evaluation.data.prepared_model import PreparedModel, prepare_model, with_classes
 from pipelines.evaluation.data.scored_data import ScoredData
-from pipelines.evaluation.data.training_overlap import seen_in_training
 from pipelines.evaluation.model_evaluation import (
     Cost,
     ModelEvaluation,
+    RunModes,
     default_options,
     detection_protocol,
     evaluate_model,
@@ -35,9 +35,12 @@ from pipelines.evaluation.scores.smoothing import Smoothing
 from pipelines.evaluation.scores.spotting import THRESHOLD
 from pipelines.evaluation.tables.report import mean_and_deviation
 from pipelines.running.runner import MODES, Damage, Mode, Speed
+from pipelines.shard import WHOLE, Shard
 from pipelines.training.fitting.baseline import WHAT_TO_TRY
 
 OnRows = Callable[[str, Mode, int, int], None]  # row of the table, mode, feature rows done, feature rows in all
+# A model and the name of the part that is scored -> what runs it.
+RunOf = Callable[[PreparedModel, str], RunModes]
 # auto: where the training split has its features already, of gtzan and of frames. Extracting them would take the
 # longest part.
 UseBaseline = Literal["auto", "on", "off"]
@@ -134,13 +137,14 @@ def compare_models(
     options: ComparisonOptions | None = None,
     on_rows: OnRows | None = None,
     on_item: OnItem | None = None,
+    run_of: RunOf | None = None,
 ) -> Comparison:
-    """Score every contender on the same recordings, and say what each costs."""
+    """Score every contender on the same recordings, and say what each costs.
+
+    run_of: who runs a model, if not this process.
+    """
     options = options or ComparisonOptions()
-    device = choose_device(options.device)
-    data = ScoredData(request, contenders[0].files[0])
-    _check_baseline(data.part, options)
-    detection_protocol(data.dataset, options.protocol)  # a wrong name is told before the work, not after it
+    data = open_scored(contenders, request, options)
     notes = [*data.notes, *data.dataset.problems, *(note for contender in contenders for note in contender.notes)]
     damaged: dict[str, Damage] = {}
     rows: list[Row] = []
@@ -148,15 +152,12 @@ def compare_models(
     for contender in contenders:
         results = []
         for path in contender.files:
-            checkpoint, names_note = _named(load_contender(path), path, data.dataset)
-            part = data.for_model(checkpoint, path, on_item=on_item)
-            dataset = _with_classes(_with_hop(part.dataset, checkpoint), checkpoint)
-            checkpoint.model.to(device)
-            seen = _seen(path, data)
-            result = _evaluated(contender.name, path, checkpoint, dataset, data.part, options, on_rows)
+            ready = prepare_model(path, data, choose_device(options.device), on_item)
+            dataset = ready.dataset
+            result = _evaluated(contender.name, ready, data.part, options, on_rows, run_of)
             results.append(result)
-            damaged.update({damage.name: damage for damage in (*part.left_out, *result.damaged)})
-            notes += [*part.notes, *names_note, *([seen] if seen else [])]
+            damaged.update({damage.name: damage for damage in (*ready.left_out, *result.damaged)})
+            notes += ready.notes
         rows.append(Row(contender.name, contender.files, tuple(results)))
     baseline, remark = _baseline(data, contenders, options, on_item)
     references, remarks = _references(data, contenders[0].files[0], rows[0].first, options, on_item)
@@ -202,21 +203,34 @@ def parse_modes(text: str) -> tuple[Mode, ...]:
     raise UsageError(f"unknown mode '{text}': choose from {', '.join(MODES)}, all")
 
 
+def open_scored(
+    contenders: Sequence[Contender], request: DataRequest, options: ComparisonOptions, shard: Shard = WHOLE
+) -> ScoredData:
+    """The data; what is wrong with names and options is told before the work, not after it.
+
+    shard: the share whose features are extracted first, where others extract theirs at the same time.
+    """
+    data = ScoredData(request, contenders[0].files[0], shard)
+    _check_baseline(data.part, options)
+    detection_protocol(data.dataset, options.protocol)
+    return data
+
+
 def _evaluated(
     name: str,
-    path: Path,
-    checkpoint: Checkpoint,
-    dataset: Dataset,
+    ready: PreparedModel,
     part: str,
     options: ComparisonOptions,
     on_rows: OnRows | None,
+    run_of: RunOf | None,
 ) -> ModelEvaluation:
-    scoring = scoring_options(options, default_options(checkpoint.model), dataset.hop)
+    checkpoint = ready.checkpoint
+    scoring = scoring_options(options, default_options(checkpoint.model), ready.dataset.hop)
     try:
         return evaluate_model(
             checkpoint.model,
             checkpoint.class_names,
-            dataset,
+            ready.dataset,
             part,
             options.modes,
             options.protocol,
@@ -227,40 +241,10 @@ def _evaluated(
             rejection=checkpoint.rejection,
             foreign=[] if options.foreign is None else foreign_recordings(options.foreign, checkpoint.features),
             threshold=options.threshold,
+            run=None if run_of is None else run_of(ready, part),
         )
     except CotransError as error:
-        raise error.located(str(path)) from error
-
-
-def _named(checkpoint: Checkpoint, path: Path, dataset: Dataset) -> tuple[Checkpoint, tuple[str, ...]]:
-    """A model that does not name its classes takes the dataset's names, in their order."""
-    classes = len(checkpoint.class_names)
-    unnamed = checkpoint.class_names == default_class_names(classes)
-    if not unnamed or classes != len(dataset.class_names) or dataset.class_names == checkpoint.class_names:
-        return checkpoint, ()
-    note = f"{path} does not name its classes: they are taken to be those of {dataset.name}, in the same order"
-    return replace(checkpoint, class_names=dataset.class_names), (note,)
-
-
-def _with_classes(dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
-    """A folder that holds some of the model's classes, or all in another order, is scored in the model's order."""
-    if dataset.name != "folder" or not set(dataset.class_names) <= set(checkpoint.class_names):
-        return dataset
-    return dataset.with_classes(checkpoint.class_names)
-
-
-def _with_hop(dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
-    """Feature files of others do not say their rate; the model's own specification may."""
-    if dataset.hop is not None or checkpoint.features is None:
-        return dataset
-    return replace(dataset, hop=checkpoint.features.hop)
-
-
-def _seen(path: Path, data: ScoredData) -> str | None:
-    """A remark where a model may have seen what it is scored on."""
-    if data.other_data:
-        return None  # said already, and it cannot be both
-    return seen_in_training(path, data.dataset.name, data.dataset.root, data.part, data.options)
+        raise error.located(str(ready.path)) from error
 
 
 def _check_baseline(part: str, options: ComparisonOptions) -> None:
@@ -306,7 +290,7 @@ def _references(
     try:
         scored = data.for_model(checkpoint, path, parts, on_item)
         references = row_references(
-            _with_classes(scored.dataset, checkpoint),
+            with_classes(scored.dataset, checkpoint),
             data.part,
             options.protocol,
             result.options,

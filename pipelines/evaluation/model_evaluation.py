@@ -29,9 +29,12 @@ from pipelines.running.agreement import TOLERANCE, Agreement, compare_runs, requ
 from pipelines.running.passes import Outputs
 from pipelines.running.runner import Damage, Mode, Recording, RowSource, Run, Speed, run_model, speed_of
 from pipelines.running.timing import time_steps
+from pipelines.shard import WHOLE, Shard
 from pipelines.wording import listed
 
 OnProgress = Callable[[Mode, int, int], None]  # mode, rows done, rows in all
+# Model, recordings, modes, threads that read ahead, progress -> a run in each mode.
+RunModes = Callable[[ContinualModel, Sequence[Recording], Sequence[Mode], int, OnProgress | None], Sequence[Run]]
 
 
 @dataclass(frozen=True)
@@ -76,21 +79,19 @@ def evaluate_model(
     rejection: Rejection | None = None,
     foreign: Sequence[Recording] = (),
     threshold: float = THRESHOLD,
+    run: RunModes | None = None,
 ) -> ModelEvaluation:
     """Run `model` over the features of a split in each of `modes`; modes that disagree are an error.
 
     rejection: the model's rule for "none of these". foreign: recordings of no class, whose answer should be that, or in
-    which nothing should be spotted. threshold: probability of a spot.
+    which nothing should be spotted. threshold: probability of a spot. run: what runs the model, if not this process.
     """
     check_class_names(class_names, dataset)
     rules = detection_protocol(dataset, protocol)
     items = {item.name: item for item in dataset.split(split)}
-    recordings = [Recording(name, _opener(dataset, item)) for name, item in items.items()]
+    recordings = recordings_of(dataset, split)
     options = options or default_options(model)
-    runs = [
-        run_model(model, recordings, mode, workers, None if on_progress is None else _for_mode(on_progress, mode))
-        for mode in modes
-    ]
+    runs = (run or run_modes)(model, recordings, modes, workers, on_progress)
     agreement = compare_runs(runs) if len(runs) > 1 else None
     if agreement is not None:
         require_agreement(agreement, tolerance)
@@ -128,6 +129,26 @@ def evaluate_model(
         spotting=spotting,
         other_sound=other_sound,
     )
+
+
+def recordings_of(dataset: Dataset, split: str) -> list[Recording]:
+    """What a model runs on."""
+    return [Recording(item.name, _opener(dataset, item)) for item in dataset.split(split)]
+
+
+def run_modes(
+    model: ContinualModel,
+    recordings: Sequence[Recording],
+    modes: Sequence[Mode],
+    workers: int = 1,
+    on_progress: OnProgress | None = None,
+    shard: Shard = WHOLE,
+) -> list[Run]:
+    """A run in each mode, in this process."""
+    watch = [None if on_progress is None else _for_mode(on_progress, mode) for mode in modes]
+    return [
+        run_model(model, recordings, mode, workers, on_rows, shard) for mode, on_rows in zip(modes, watch, strict=True)
+    ]
 
 
 def _spotting(predictions: Predictions, dataset: Dataset, lag: int, threshold: float) -> Spotting:

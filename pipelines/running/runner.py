@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pipelines.errors import ConfigurationError, InputError, NonFiniteInputError
 from pipelines.model.continual_model import ContinualModel
 from pipelines.running.passes import Outputs, chunk_pass, late_pass, side_by_side, stream_pass, window_pass
+from pipelines.shard import WHOLE, Shard
 
 # stream: one step after the other. chunk: many steps at once. window: the regular model on the last n tokens.
 Mode = Literal["stream", "chunk", "window"]
@@ -88,10 +89,12 @@ def run_model(
     mode: Mode,
     workers: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
+    shard: Shard = WHOLE,
 ) -> Run:
     """Outputs of `model` for every row of every recording.
 
-    workers: threads that read ahead; 0: read in between. on_progress: called with rows done and rows in all.
+    workers: threads that read ahead; 0: read in between. on_progress: called with rows done and rows in all. shard: the
+    share that is run; recordings that one run puts side by side stay together, so all shares give its very numbers.
     Stream mode takes one recording at a time, as a live stream would come; the others put recordings of similar
     length side by side.
     """
@@ -100,7 +103,8 @@ def run_model(
     if not recordings:
         raise InputError("there is no recording to run the model on")
     lengths, damaged = _lengths(recordings, model.config.input_width)
-    total = sum(lengths.values())
+    groups = shard.of([*side_by_side(lengths, _BATCH[mode], model.config.input_width)])
+    total = sum(lengths[name] for group in groups for name in group)
     outputs: dict[str, Outputs] = {}
     steps: list[float] = []
     seconds = 0.0
@@ -109,7 +113,6 @@ def run_model(
     device = model.classifier.weight.device
     dtype = model.classifier.weight.dtype
     by_name = {recording.name: recording for recording in recordings}
-    groups = side_by_side(lengths, _BATCH[mode], model.config.input_width)
     batches = ([by_name[name] for name in group] for group in groups)
     with torch.inference_mode():
         for group, loaded in _loaded(batches, workers):
@@ -135,12 +138,32 @@ def run_model(
             done += sum(lengths[item.name] for item in group)
             if on_progress is not None:
                 on_progress(done, total)
-    if not outputs:
+    if not outputs and shard == WHOLE:  # a share may be empty
         raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
     ordered = {item.name: outputs[item.name] for item in recordings if item.name in outputs}
     frames = sum(len(output.logits) for output in ordered.values())
     timed = np.array(steps) if mode == "stream" else None
     return Run(mode, ordered, tuple(damaged), frames, seconds, timed)
+
+
+def join_runs(runs: Sequence[Run], names: Sequence[str]) -> Run:
+    """The run that several shares of it make up; names: of all recordings, in their order."""
+    outputs = {name: output for run in runs for name, output in run.outputs.items()}
+    # What cannot be opened is seen by every share.
+    damaged = {damage.name: damage for run in runs for damage in run.damaged}
+    if len(outputs) < sum(len(run.outputs) for run in runs):
+        raise InputError("the same recording is in several shares of a run: give each share once")
+    if left := [name for name in names if name not in outputs and name not in damaged]:
+        raise InputError(f"no share of the run has {left[0]}: give the shares of one and the same run")
+    steps = [run.step_seconds for run in runs if run.step_seconds is not None]
+    return Run(
+        mode=runs[0].mode,
+        outputs={name: outputs[name] for name in names if name in outputs},
+        damaged=tuple(damaged.values()),
+        frames=sum(run.frames for run in runs),
+        seconds=sum(run.seconds for run in runs),
+        step_seconds=np.concatenate(steps) if steps else None,
+    )
 
 
 def speed_of(run: Run, hop: float | None = None) -> Speed:

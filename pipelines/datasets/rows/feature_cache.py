@@ -49,6 +49,7 @@ def cached_features(
     """The items with features of their media; what is not in the cache is extracted now.
 
     mine: the indices that this process extracts, of several that share the work; wait: until all have done theirs.
+    Without `wait` there are others of which nobody knows how far they are: after its own it takes what they have left.
     Items whose media cannot be used are left out and reported.
     """
     assert features.request is not None
@@ -60,13 +61,18 @@ def cached_features(
         for index in mine or []:
             _outcome(items[index], target, streams)
         wait()
-    known = {} if wait is not None else _in_parallel(items, target, streams, features.workers, on_item)
+    order = [*dict.fromkeys([*(mine or []), *range(len(items))])]
+    known: dict[int, Outcome | None] = {}
+    if wait is None:
+        known.update(_in_parallel(items, order, target, streams, features.workers, on_item))
+    for count, index in enumerate(order):
+        if on_item is not None:
+            on_item(count, len(items), items[index].name)
+        known[index] = known.get(index) or _outcome(items[index], target, streams)
     extracted: list[Item] = []
     problems: dict[str, str] = {}
-    for count, item in enumerate(items):
-        if on_item is not None:
-            on_item(count, len(items), item.name)
-        outcome = known.get(count) or _outcome(item, target, streams)
+    for index, item in enumerate(items):
+        outcome = known[index]
         if outcome is None:
             problems[item.name] = f"{item.name}: there is no media to extract features from, left out"
             continue
@@ -94,13 +100,19 @@ def _outcome(item: Item, target: Target, streams: StreamFactory) -> Outcome | No
 
 
 def _in_parallel(
-    items: Sequence[Item], target: Target, streams: StreamFactory, workers: int, on_item: OnItem | None
+    items: Sequence[Item],
+    order: Sequence[int],
+    target: Target,
+    streams: StreamFactory,
+    workers: int,
+    on_item: OnItem | None,
 ) -> dict[int, Outcome]:
     """Extract what is not there in several processes.
 
     Outcomes by index, of what went well; the rest is looked at again one by one, where errors get their words.
     """
-    waiting = [index for index, item in enumerate(items) if item.media and not _is_there(item.media, target, streams)]
+    media = {index: items[index].media for index in order}
+    waiting = [index for index, path in media.items() if path and not _is_there(path, target, streams)]
     count = min(workers or _worth([items[index] for index in waiting]), len(waiting))
     if count < 2:
         return {}

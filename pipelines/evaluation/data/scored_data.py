@@ -30,6 +30,7 @@ from pipelines.features.feature_match import check_features
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.running.runner import Damage
+from pipelines.shard import WHOLE, Shard
 from pipelines.training.artifacts import RunFolder
 
 
@@ -45,8 +46,9 @@ class PartWithFeatures:
 class ScoredData:
     """An open dataset and the part of it that is scored."""
 
-    def __init__(self, request: DataRequest, model: Path | None = None) -> None:
-        """model: a checkpoint; what the request leaves open is taken from its training."""
+    def __init__(self, request: DataRequest, model: Path | None = None, shard: Shard = WHOLE) -> None:
+        """model: a checkpoint; what the request leaves open is taken from its training. shard: extracted first."""
+        self._shard = shard
         same = None if model is None else is_same_folder(model, request.source.root)
         given = request.source
         self._source = _completed(given, {} if model is None else training_record(model), same)
@@ -120,7 +122,7 @@ class ScoredData:
                 f"dataset {self.dataset.name}: there is no media in {self.dataset.root} to extract features from; give "
                 "--feature-dir"
             )
-        extracted = cached_features(items, features, on_item)
+        extracted = cached_features(items, features, on_item, self._shard.of(range(len(items))))
         usable = {item.name for item in extracted.items}
         left_out = tuple(
             Damage(item.name, extracted.problems.get(item.name, "its features could not be extracted"))
