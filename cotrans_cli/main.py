@@ -12,7 +12,20 @@ import typer
 
 from cotrans_cli.arguments.help_text import examples, tidy
 from cotrans_cli.arguments.usage_message import usage_message
-from cotrans_cli.commands import convert, data, demo, evaluate, extract, flops, info, models, stream, train, weights
+from cotrans_cli.commands import (
+    convert,
+    data,
+    demo,
+    evaluate,
+    extract,
+    flops,
+    info,
+    models,
+    report,
+    stream,
+    train,
+    weights,
+)
 from cotrans_cli.display.console import note, print_line
 from cotrans_cli.display.terminal_text import prepare_output
 from cotrans_cli.entry import ENDINGS, exit_code
@@ -57,6 +70,7 @@ app.command("convert", epilog=convert.EXAMPLES)(convert.convert)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("flops", epilog=flops.EXAMPLES)(flops.flops)
 app.command("info", epilog=info.EXAMPLES)(info.info)
+app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("models", epilog=models.EXAMPLES)(models.models)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(data.app, name="data", epilog=examples(data.EXAMPLES))

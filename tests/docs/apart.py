@@ -60,6 +60,7 @@ SMALL = "-s model.width=16 -s model.heads=2 -s model.feed_forward=16"
 # What the test appends, so that a shown training run takes seconds: the model is smaller or the epochs are fewer.
 SHORTENED: dict[str, str] = {
     "cotrans train clips/ --out runs/mine": "--epochs 1",
+    "cotrans train recordings/ --features logmel --out runs/corrected": "--epochs 1",
     "cotrans train --dataset gtzan --root GTZAN/ --features musicnn --model cotrans-b1 --split fault-filtered": (
         "--epochs 1"
     ),

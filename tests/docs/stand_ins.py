@@ -66,6 +66,10 @@ def _media(folder: Path) -> None:
     write_video(folder / "talks/day1/a.mp4", seconds=1.5)
     write_sound(folder / "talks/talk.wav", seconds=1.5)
     write_video(folder / "videos/one.mp4", seconds=1.0)
+    for name in ("monday", "tuesday"):
+        write_sound(folder / f"recordings/{name}.wav", seconds=4.0)
+    lines = ("file,start,end,label", "monday.wav,0,2,dog", "tuesday.wav,1,3,dog")
+    (folder / "recordings/labels.csv").write_text("\n".join(lines) + "\n")
     for label, place in (("dog", 0), ("rain", 10)):
         for number in range(5):
             write_sound(folder / f"clips/{label}/{label}-{number}.wav", seconds=1.5, seed=place + number)

@@ -20,6 +20,7 @@ SUBJECTS = {
     "docs/evaluate.md": {"evaluate", "train", "stream"},
     "docs/extract.md": {"extract", "weights list", "weights get", "weights add", "weights path"},
     "docs/flops.md": {"flops"},
+    "docs/report.md": {"report", "stream", "train", "evaluate"},
     "docs/stream.md": {"stream", "models", "demo"},
     "docs/train.md": {"train", "data inspect", "convert"},
 }

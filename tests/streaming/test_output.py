@@ -60,7 +60,7 @@ def test_json_lines_have_exactly_the_documented_keys(rows: Path, tmp_path: Path)
     model = small_model(tmp_path)
     lines = [json.loads(line) for line in written([rows], model, OutputOptions("jsonl", scores=True)).splitlines()]
     predictions = played([rows], model)
-    keys = ["source", "index", "time", "label", "score", "top", "warmup", "latency_ms", "scores"]
+    keys = ["source", "index", "time", "begin", "end", "label", "score", "top", "warmup", "latency_ms", "scores"]
     assert [list(line) for line in lines] == [keys] * 30
     for line, one in zip(lines, predictions, strict=True):
         np.testing.assert_allclose(line["scores"], one.scores, atol=1e-6)

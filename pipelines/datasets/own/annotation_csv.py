@@ -8,6 +8,7 @@ separate.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,11 +54,9 @@ def read_table(path: Path) -> AnnotationTable:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8: save it as such") from error
-    lines = text.splitlines()
-    header = lines[0] if lines else ""
-    delimiter = max(",;\t", key=header.count)
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
     try:
-        reader = csv.DictReader(lines, delimiter=delimiter, strict=True)
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         columns = [name.strip().lower() for name in reader.fieldnames or []]
         missing = [name for name in REQUIRED if name not in columns]
         if missing:

@@ -15,14 +15,17 @@ class RecordingView {
 
   build(body) {
     const { recording } = this;
-    const media = make("section", { class: "card media", "aria-label": "Player" });
-    const figures = make("section", { class: "card", "aria-label": "Figures" }, make("h2", { text: "Figures" }), figureList(recording.figures));
-    const lanes = make("section", { class: "card", "aria-label": "Timeline" });
-    const table = make("section", { class: "card", "aria-label": "Segments" }, make("h2", { text: "Segments" }));
+    const card = (area, title, ...children) =>
+      make("section", { class: `card ${area}`, "aria-label": title }, ...children);
+    const titled = (area, title, child) => card(area, title, make("h2", { text: title }), child);
     const editor = make("div");
-    const corrections = make("section", { class: "card", "aria-label": "Corrections" }, make("h2", { text: "Correct and save" }), editor);
-    const top = make("div", { class: `columns ${recording.media ? recording.media.kind : "none"}` }, media, figures);
-    body.replaceChildren(top, lanes, make("div", { class: "columns segments" }, table, corrections), keyHelp());
+    const media = card("media", "Player");
+    const lanes = card("lanes", "Timeline");
+    const table = titled("table", "Segments");
+    const corrections = titled("corrections", "Correct and save", editor);
+    const figures = titled("facts", "Figures", figureList(recording.figures));
+    body.className = `report-body ${recording.media ? recording.media.kind : "none"}`;
+    body.replaceChildren(media, lanes, table, corrections, figures, keyHelp());
     this.player = new Player(media, recording.media);
     this.buildTimeline(lanes);
     this.buildTable(table);

@@ -53,4 +53,4 @@ function pageFooter(data) {
   return make("footer", { text: data.made });
 }
 
-new Report(document.getElementById("page"), pageData());
+window.report = new Report(document.getElementById("page"), pageData());

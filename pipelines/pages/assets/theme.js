@@ -82,4 +82,13 @@ function rgb(colour) {
   return [0, 2, 4].map((place) => parseInt(digits.slice(place, place + 2), 16));
 }
 
+/** How bright a colour looks, from 0 to 1: the relative luminance that contrast is reckoned with. */
+function brightness(colour) {
+  const [red, green, blue] = rgb(colour).map((part) => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
 theme.begin();

@@ -126,7 +126,7 @@ class TimelinePainter {
       const top = row.top + BAR * layers[index] + 1;
       const colour = theme.classColour(timeline.colourNumber(segment.label));
       context.fillStyle = colour;
-      context.globalAlpha = index === selected ? 1 : 0.78;
+      context.globalAlpha = index === selected ? 1 : 0.88;
       context.fillRect(left, top, Math.max(1, right - left - 1), BAR - 2);
       context.globalAlpha = 1;
       if (index === selected) this.paintSelection(left, right, top);
@@ -145,13 +145,12 @@ class TimelinePainter {
 
   paintLabel(label, colour, left, right, middle) {
     const { context } = this;
-    const [red, green, blue] = rgb(colour);
     const from = Math.max(2, left + 5);
     context.save();
     context.beginPath();
     context.rect(from, middle - BAR, right - from - 5, 2 * BAR);
     context.clip();
-    context.fillStyle = 0.3 * red + 0.59 * green + 0.11 * blue > 128 ? "#111" : "#fff";
+    context.fillStyle = brightness(colour) > 0.19 ? "#111" : "#fff";
     context.fillText(isolated(label), from, middle + 0.5);
     context.restore();
   }

@@ -39,7 +39,7 @@ class ReportOptions:
 
     def __post_init__(self) -> None:
         if self.path.suffix.lower() not in SUFFIXES:
-            raise UsageError(f"--report {self.path}: choose a name that ends in .html")
+            raise UsageError(f"{self.path}: a report is a page: choose a name that ends in .html")
 
     def check_play(self, play: PlayOptions) -> None:
         """Refuse what a report cannot be made of."""

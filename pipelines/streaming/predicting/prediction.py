@@ -42,6 +42,8 @@ class Prediction:
             **({} if self.model is None else {"model": self.model}),
             "index": self.index,
             "time": round(self.time, 6),
+            "begin": round(self.begin, 6),
+            "end": round(self.end, 6),
             "label": self.label,
             "score": round(self.score, 6),
             "top": [[label, round(score, 6)] for label, score in self.top],
