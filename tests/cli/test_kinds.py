@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,13 @@ import torch
 
 from cotrans_cli.main import run
 from pipelines.checkpoints.checkpoint import load_checkpoint
+from pipelines.checkpoints.projects.lstr_reference import LstrReference
 from pipelines.model import PerFrameModel, RecurrentModel
+from pipelines.streaming import open_model
+from tests.checkpoints.made_lstr import lstr_weights
 from tests.datasets.dataset_builders import write_thumos_lstr
+from tests.model.test_lstr import SMALL
+from tests.streaming.test_snapshots import broken_off
 
 Output = pytest.CaptureFixture[str]
 MODELS = {
@@ -72,6 +78,38 @@ def test_a_detection_model_of_another_kind_goes_all_the_way(name: str, tmp_path:
 
     cotrans(capsys, "convert", file, "--out", tmp_path / "copy.safetensors")
     assert load_checkpoint(tmp_path / "copy.safetensors").model.config == model.config
+
+
+def test_a_converted_lstr_goes_all_the_way(tmp_path: Path, capsys: Output) -> None:
+    """Converted, described, counted, evaluated beside another model, streamed, stopped and resumed within a phase."""
+    root = tmp_path / "thumos14"
+    write_thumos_lstr(root, {"rgb": 5, "flow": 3})
+    config = replace(SMALL, input_width=8, classes=22, include_work=True)
+    weights = lstr_weights(config)
+    torch.save({"epoch": 3, "model_state_dict": weights, "optimizer_state_dict": {}}, tmp_path / "testra.pth")
+    file = tmp_path / "testra.safetensors"
+    memories = ("--fps", 1, "--long-seconds", 15, "--long-rate", 3, "--work-seconds", 4)
+    kind = ("--heads", 2, "--include-work", "--no-long-positions", "--decay", 1)
+    cotrans(capsys, "convert", tmp_path / "testra.pth", *memories, *kind, "--out", file)
+    other = trained(root, tmp_path / "run", "miniroad", capsys)
+
+    data = ("--dataset", "thumos14", "--root", root, "--mode", "all", "--json")
+    rows = json.loads(cotrans(capsys, "evaluate", "-c", file, "-c", other, *data))["models"]
+    assert len(rows) == 2
+    assert all(row["agreement"]["relative"] < 2e-5 for row in rows)
+    counted = json.loads(cotrans(capsys, "flops", file, "--json"))
+    assert counted["step_macs"] == counted["step_executed"] == rows[0]["cost"]["step_macs"]
+
+    features = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    np.save(tmp_path / "rows.npy", features)
+    stream = ("--model", file, "--fast", "--format", "jsonl", "--scores")
+    whole = [json.loads(line) for line in cotrans(capsys, "stream", tmp_path / "rows.npy", *stream).splitlines()]
+    wanted = torch.cat([o.logits for o in LstrReference(weights, config).along(torch.from_numpy(features), range(40))])
+    streamed = torch.tensor([line["scores"] for line in whole])
+    torch.testing.assert_close(streamed, wanted, rtol=1e-4, atol=1e-5)
+    before, after = broken_off([tmp_path / "rows.npy"], open_model(str(file)), tmp_path / "state", 17)
+    joined = before[: after[0].index] + after
+    np.testing.assert_allclose([one.scores for one in joined], streamed.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_training_goes_on_from_a_recurrent_model(tmp_path: Path, capsys: Output) -> None:
