@@ -24,6 +24,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "training": ("model", "metrics", "features", "datasets", "checkpoints", "running"),
     "evaluation": ("model", "metrics", "costs", "features", "datasets", "checkpoints", "running", "training"),
     "streaming": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "running"),
+    "serving": ("features", "pages", "streaming"),
     "api": ("features", "datasets", "checkpoints", "running", "training", "evaluation"),
 }
 LAYERS = tuple(ALLOWED)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from cotrans_cli.arguments import feature_flags
+from cotrans_cli.arguments import feature_flags, serve_flags
 from cotrans_cli.display.console import note
 from cotrans_cli.entry import exit_code
 from cotrans_cli.stopping import stopping
@@ -207,9 +207,14 @@ def stream(
     ] = False,
     picture: Annotated[
         bool,
-        typer.Option("--picture/--no-picture", help="The picture of a video in the live view.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--picture/--no-picture", help="The picture of a video in the live view and page.", rich_help_panel=OUTPUT
+        ),
     ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.", rich_help_panel=OUTPUT)] = False,
+    serve: serve_flags.Serve = None,
+    token: serve_flags.Token = None,
+    keep_serving: serve_flags.KeepServing = False,
     snapshot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the state there.", rich_help_panel=FAULTS)
     ] = None,
@@ -244,6 +249,7 @@ def stream(
 
     The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
     """
+    from cotrans_cli.display.live_page import LivePage
     from cotrans_cli.display.live_view import can_show, observing
     from pipelines.checkpoints.labels import parse_labels
     from pipelines.devices import use_threads
@@ -284,6 +290,7 @@ def stream(
         summary=summary,
         report=_report(report, embed, truth),
     )
+    served = serve_flags.serve_options(serve, token, keep_serving)
     opened = find_sources(sources)
     if all(source.problem for source in opened):  # no model is needed to say so
         for source in opened:
@@ -304,10 +311,14 @@ def stream(
     ]
     if choice.reason is not None and not quiet:
         note(f"{choice.names[0]} was taken because of {choice.reason}; --model names another (`cotrans models`)")
-    with observing(watching, watched(opened, models), models, picture) as observer:
-        run = StreamRun(opened, models, options, observer, sys.stdout)
-        with stopping(run) as signals:
-            result = run.run()
+    with LivePage(served, opened, models, picture) as page:
+        with observing(watching, watched(opened, models), models, picture) as observer:
+            run = StreamRun(opened, models, options, page.beside(observer), sys.stdout)
+            page.control(run.stream)
+            with stopping(run) as signals:
+                result = run.run()
+        if keep_serving and not signals:
+            page.stay()
     errors = run.stream.errors
     if not quiet and (result.frames or not errors):
         for line in result.lines():

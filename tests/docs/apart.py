@@ -53,6 +53,10 @@ APART: dict[str, Apart] = {
     "torchrun --nproc-per-node 4 -m cotrans_cli train --dataset thumos14 --root THUMOS14/ --model cooadtr-b2": Apart(
         "four processes at full size; tests/training runs two at a small one"
     ),
+    "cotrans stream talk.mp4 --serve 8080": Apart("a port that may be in use; tests/serving takes free ones"),
+    "cotrans stream talks/ --model sound-events,objects --serve 8080": Apart("a port that may be in use"),
+    "cotrans stream camera:0 mic: --serve 0.0.0.0:8080 --token auto": Apart("a camera, and a port that may be in use"),
+    "python benchmarks/serving.py": Apart("measures for minutes"),
     "python benchmarks/chunk_training.py --threads 1": Apart("measures for minutes"),
 }
 

@@ -5,7 +5,7 @@
      kind, // "softmax" or "sigmoid"
      scores, // a Scores; default: an empty one, to be filled by append
      truth, segments, // lists of {start, end, label}, or null for no such lane
-     strip, // {kind: "waveform", peaks: bytes, step: seconds} or {kind: "thumbnails", images: [{time, element}]}, or null
+     strip, // {kind: "waveform", peaks: bytes, step: seconds, start: seconds (0)} or {kind: "thumbnails", images: [{time, element}]}, or null
      length, // seconds of the recording; default: where the scores end
      threshold, // scores below it are drawn faintly
      lanes, // class numbers that have a lane; default: all

@@ -63,7 +63,7 @@ class TimelinePainter {
     context.strokeStyle = theme.colour("line");
     context.lineWidth = 1;
     context.beginPath();
-    for (let mark = Math.ceil(timeline.start / step); mark * step <= timeline.end; mark++) {
+    for (let mark = Math.max(0, Math.ceil(timeline.start / step)); mark * step <= timeline.end; mark++) {
       const x = Math.round(timeline.x(mark * step)) + 0.5;
       context.moveTo(x, RULER - 6);
       context.lineTo(x, timeline.height);
@@ -78,14 +78,16 @@ class TimelinePainter {
     else this.paintThumbnails(row, strip);
   }
 
-  paintWaveform(row, { peaks, step }) {
+  paintWaveform(row, { peaks, step, start = 0 }) {
     const { timeline, context } = this;
     const middle = row.top + row.height / 2;
     const perPixel = (timeline.end - timeline.start) / timeline.width;
     context.fillStyle = theme.colour("wave");
     for (let x = 0; x < timeline.width; x++) {
-      const from = Math.max(0, Math.floor((timeline.start + x * perPixel) / step));
-      const to = Math.min(peaks.length, Math.max(from + 1, Math.floor((timeline.start + (x + 1) * perPixel) / step)));
+      const time = timeline.start - start + x * perPixel;
+      const from = Math.max(0, Math.floor(time / step));
+      const to = Math.min(peaks.length, Math.max(from + 1, Math.floor((time + perPixel) / step)));
+      if (time + perPixel <= 0) continue;
       let largest = 0;
       for (let place = from; place < to; place++) if (peaks[place] > largest) largest = peaks[place];
       if (from >= peaks.length) break;
