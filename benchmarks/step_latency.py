@@ -1,4 +1,6 @@
-"""How long one step takes: cotrans, the authors' library, the regular encoder, and the floor. One thread, batch 1.
+"""How long one step takes: cotrans in each precision, the authors' library, the regular encoder, and the floor.
+
+One thread, batch 1.
 
     python benchmarks/step_latency.py [--json] [--quick]
 
@@ -21,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.model import ContinualEncoder, from_torch_encoder
+from pipelines.model.linear.packing import packed_copy
 
 Timed = Callable[[], object]
 
@@ -139,9 +142,12 @@ def latencies(seconds: float) -> dict[str, dict[str, float]]:
     for name, size in SIZES.items():
         reference = regular_encoder(size)
         window = torch.randn(1, size.window, size.width)
+        encoder = from_torch_encoder(reference, size.window)
         measured = medians(
             {
-                "cotrans_us": warm(from_torch_encoder(reference, size.window), 1),
+                "cotrans_us": warm(encoder, 1),
+                "cotrans_fp16_us": warm(packed_copy(encoder, "float16"), 1),
+                "cotrans_int8_us": warm(packed_copy(encoder, "int8"), 1),
                 "continual_inference_us": library(size),
                 "regular_us": lambda reference=reference, window=window: reference(window),
                 "floor_us": products_only(size),
@@ -189,17 +195,23 @@ def growth(seconds: float) -> dict[str, float]:
 
 
 def print_tables(result: dict[str, Any]) -> None:
-    print(f"{'µs per step':<10}{'cotrans':>10}{'library':>10}{'regular':>10}{'floor':>10}   ratios")
+    columns = {
+        "cotrans": "cotrans_us",
+        "float16": "cotrans_fp16_us",
+        "int8": "cotrans_int8_us",
+        "library": "continual_inference_us",
+        "regular": "regular_us",
+        "floor": "floor_us",
+    }
+    print(f"{'µs per step':<11}" + "".join(f"{name:>9}" for name in columns) + "   ratios")
     for name, row in result["latency"].items():
         ours = row["cotrans_us"]
         ratios = (
             f"{row['continual_inference_us'] / ours:.1f}× the library, {row['regular_us'] / ours:.1f}× regular, "
-            f"{ours / row['floor_us']:.2f} × floor"
+            f"{ours / row['floor_us']:.2f} × floor; float16 {ours / row['cotrans_fp16_us']:.1f}×, "
+            f"int8 {ours / row['cotrans_int8_us']:.1f}× float32"
         )
-        print(
-            f"{name:<10}{ours:>10.0f}{row['continual_inference_us']:>10.0f}{row['regular_us']:>10.0f}"
-            f"{row['floor_us']:>10.0f}   {ratios}"
-        )
+        print(f"{name:<11}" + "".join(f"{row[key]:>9.0f}" for key in columns.values()) + f"   {ratios}")
     print(f"\nsteps on {CHUNK} tokens, µs per token")
     for name, row in result["chunks"].items():
         chunk, value, in_place = row["steps_us"], row["step_us"], row["step_in_place_us"]

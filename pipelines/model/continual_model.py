@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import ConfigurationError, InputError, NonFiniteInputError
 from pipelines.model.base_config import BaseConfig
+from pipelines.model.linear.projection import Projection
 from pipelines.model.snapshot import restore_state, save_state
 from pipelines.model.state import StreamState
 
@@ -35,7 +36,7 @@ class ContinualModel(nn.Module):
     """Class scores for a stream of tokens. A kind implements what is abstract here."""
 
     config: BaseConfig
-    classifier: nn.Linear  # the layer that names the classes
+    classifier: Projection  # the layer that names the classes
     decoder: nn.Module | None  # what anticipates coming frames
 
     def __init__(self) -> None:
@@ -123,16 +124,22 @@ class ContinualModel(nn.Module):
 
     @property
     @abstractmethod
-    def input_layers(self) -> tuple[nn.Linear, ...]:
+    def input_layers(self) -> tuple[Projection, ...]:
         """The linear layers that features enter, which standardising can be folded into."""
 
     @property
     def device(self) -> torch.device:
-        return self.classifier.weight.device
+        return self._like.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.classifier.weight.dtype
+        """That of tokens, state and logits; weights may have another (`linear/packing.py`)."""
+        return self._like.dtype
+
+    @property
+    def _like(self) -> Tensor:
+        """A tensor with the device and the precision of activations and state."""
+        return self.classifier.bias
 
     def _places(self, batch_size: int, start: int | Tensor) -> tuple[Tensor, Tensor]:
         """Position and offset of a state before its first token: two (B,)."""

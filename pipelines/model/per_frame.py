@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipelines.model.continual_model import ContinualModel
+from pipelines.model.linear.projection import Projection
 from pipelines.model.per_frame_config import PerFrameConfig
 from pipelines.model.state import StreamState
 from pipelines.model.transformer.embedding import Embedding
@@ -22,7 +23,7 @@ class PerFrameModel(ContinualModel):
         self.embedding = None
         if config.embedding is not None:
             self.embedding = Embedding(config.input_width, config.embedding, config.dropout, config.input_dropout)
-        self.classifier = nn.Linear(config.embedding or config.input_width, config.classes)
+        self.classifier = Projection(config.embedding or config.input_width, config.classes)
 
     def forward(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
         """(B, T, input_width) to the newest token's logits (B, classes), to which the others are nothing."""
@@ -47,7 +48,7 @@ class PerFrameModel(ContinualModel):
         return True
 
     @property
-    def input_layers(self) -> tuple[nn.Linear, ...]:
+    def input_layers(self) -> tuple[Projection, ...]:
         return (self.classifier if self.embedding is None else self.embedding.linear,)
 
     def _classified(self, tokens: Tensor) -> Tensor:
@@ -55,4 +56,4 @@ class PerFrameModel(ContinualModel):
             tokens = self.embedding(tokens)
         elif self.training and self.config.input_dropout:
             tokens = F.dropout(tokens, self.config.input_dropout)
-        return F.linear(tokens, self.classifier.weight, self.classifier.bias)
+        return self.classifier.project(tokens)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipelines.model.continual_model import ContinualModel
+from pipelines.model.linear.gru import Gru
+from pipelines.model.linear.projection import Projection
 from pipelines.model.recurrent_config import RecurrentConfig
 from pipelines.model.state import StreamState
 from pipelines.model.transformer.embedding import Embedding
@@ -33,8 +34,8 @@ class RecurrentModel(ContinualModel):
         super().__init__()
         self.config = config
         self.embedding = Embedding(config.input_width, config.embedding, config.dropout, config.input_dropout)
-        self.gru = nn.GRU(config.embedding, config.width, config.layers, batch_first=True)
-        self.classifier = nn.Linear(config.width, config.classes)
+        self.gru = Gru(config.embedding, config.width, config.layers, batch_first=True)
+        self.classifier = Projection(config.width, config.classes)
 
     def forward(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
         """(B, T, input_width) of any length, from the zero state, to the newest token's logits (B, classes)."""
@@ -43,15 +44,15 @@ class RecurrentModel(ContinualModel):
 
     def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
         position, offset = self._places(batch_size, start)
-        hidden = self.classifier.weight.new_zeros(batch_size, self.config.layers, self.config.width)
+        hidden = self._like.new_zeros(batch_size, self.config.layers, self.config.width)
         return StreamState(position, offset, (RecurrentState(hidden),), None)
 
     def _step_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
         hidden = _hidden(state)
         row = self.embedding(token)
         after = []
-        for layer, weights in enumerate(self.gru.all_weights):
-            row = torch.gru_cell(row, hidden[:, layer], *weights)
+        for layer in range(self.config.layers):
+            row = self.gru.cell(layer, row, hidden[:, layer])
             after.append(row)
         new = torch.stack(after, dim=1)
         if active is not None:
@@ -67,11 +68,11 @@ class RecurrentModel(ContinualModel):
         return True
 
     @property
-    def input_layers(self) -> tuple[nn.Linear, ...]:
+    def input_layers(self) -> tuple[Projection, ...]:
         return (self.embedding.linear,)
 
     def _classified(self, rows: Tensor) -> Tensor:
-        return F.linear(torch.relu(rows), self.classifier.weight, self.classifier.bias)
+        return self.classifier.project(torch.relu(rows))
 
 
 def _hidden(state: StreamState) -> Tensor:

@@ -110,8 +110,6 @@ def run_model(
     seconds = 0.0
     done = 0
     model.eval()
-    device = model.classifier.weight.device
-    dtype = model.classifier.weight.dtype
     by_name = {recording.name: recording for recording in recordings}
     batches = ([by_name[name] for name in group] for group in groups)
     with torch.inference_mode():
@@ -119,7 +117,7 @@ def run_model(
             members = [(item, rows) for item, rows in zip(group, loaded, strict=True) if not isinstance(rows, Damage)]
             damaged += [rows for rows in loaded if isinstance(rows, Damage)]
             while members:
-                tokens = [torch.from_numpy(rows).to(device, dtype) for _, rows in members]
+                tokens = [torch.from_numpy(rows).to(model.device, model.dtype) for _, rows in members]
                 begin = time.perf_counter()
                 try:
                     results = _run_batch(model, tokens, mode, steps)

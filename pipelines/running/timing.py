@@ -24,8 +24,7 @@ def time_steps(model: ContinualModel, recordings: Sequence[Recording], hop: floa
     """
     window = model.config.window
     rows = _some_rows(recordings, window + STEPS)
-    parameter = model.classifier.weight
-    tokens = torch.from_numpy(rows).to(parameter.device, parameter.dtype)
+    tokens = torch.from_numpy(rows).to(model.device, model.dtype)
     with torch.inference_mode():
         state = model.initial_state(1)
         _, state = model.steps(tokens[:window].unsqueeze(0), state)

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pipelines.model.linear.projection import Projection
 from pipelines.model.lstr.config import LstrConfig
 
 
@@ -24,7 +25,7 @@ class MemoryAttention(nn.Module):
         self.width, self.heads = width, heads
         self.scale = 1 / math.sqrt(width // heads)
         self.in_projection = nn.Linear(width, 3 * width)  # query, key, value
-        self.out_projection = nn.Linear(width, width)
+        self.out_projection = Projection(width, width)
 
     def forward(self, rows: Tensor, memory: Tensor, bias: Tensor | None = None, dropout: float = 0.0) -> Tensor:
         """(N, m, d), (N, n, d) to (N, m, d). bias: added to the scores, broadcast to (N, h, m, n)."""
@@ -103,8 +104,8 @@ class MemoryLayer(nn.Module):
         self.self_norm = nn.LayerNorm(width)
         self.cross_attention = MemoryAttention(width, config.heads) if cross else None
         self.cross_norm = nn.LayerNorm(width) if cross else None
-        self.expand = nn.Linear(width, config.feed_forward)
-        self.contract = nn.Linear(config.feed_forward, width)
+        self.expand = Projection(width, config.feed_forward)
+        self.contract = Projection(config.feed_forward, width)
         self.feed_forward_norm = nn.LayerNorm(width)
         self.activation = F.relu if config.activation == "relu" else F.gelu
         self.dropout = config.dropout

@@ -16,11 +16,12 @@ from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipelines.errors import InputError
 from pipelines.model.attention import query_sums
 from pipelines.model.continual_model import ContinualModel
+from pipelines.model.linear.projection import Projection
 from pipelines.model.lstr import memory as lstr_memory
 from pipelines.model.lstr.config import LstrConfig
 from pipelines.model.lstr.decoder import DecoderTables, LstrDecoder
@@ -47,14 +48,14 @@ class LstrModel(ContinualModel):
     def __init__(self, config: LstrConfig) -> None:
         super().__init__()
         self.config = config
-        self.long_head = nn.Linear(config.input_width, config.width) if config.feature_head else None
-        self.work_head = nn.Linear(config.input_width, config.width) if config.feature_head else None
+        self.long_head = Projection(config.input_width, config.width) if config.feature_head else None
+        self.work_head = Projection(config.input_width, config.width) if config.feature_head else None
         self.positions: Tensor | None
         count = config.position_count
         self.register_buffer("positions", sinusoids(count, config.width) if count else None)
         self.long_encoder = LstrEncoder(config)
         self.work_decoder = LstrDecoder(config)
-        self.classifier = nn.Linear(config.width, config.classes)
+        self.classifier = Projection(config.width, config.classes)
 
     # ---- the regular model ---------------------------------------------------------------------------------
 
@@ -86,14 +87,14 @@ class LstrModel(ContinualModel):
         """(L, d), or (0, d) where the long memory has no positions."""
         config = self.config
         if self.positions is None or not config.long_positions:
-            return self.classifier.weight.new_zeros(0, config.width)
+            return self._like.new_zeros(0, config.width)
         return self.positions[: config.long_samples]
 
     def _work_positions(self) -> Tensor:
         """(W, d), zeros where the work memory has no positions."""
         config = self.config
         if self.positions is None or not config.work_positions:
-            return self.classifier.weight.new_zeros(config.work_samples, config.width)
+            return self._like.new_zeros(config.work_samples, config.width)
         return self.positions[-config.work_samples :]
 
     # ---- continual inference -------------------------------------------------------------------------------
@@ -101,7 +102,7 @@ class LstrModel(ContinualModel):
     def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
         """The state of `batch_size` streams before their first frame."""
         config = self.config
-        like = self.classifier.weight
+        like = self._like
         heads, width, samples = config.heads, config.width // config.heads, config.long_samples
         queries, others = config.encoder_queries[0], 2 * (config.encoder_layers[0] - 1)
         rings = (batch_size, config.long_rate)
@@ -170,16 +171,16 @@ class LstrModel(ContinualModel):
         return self.config.encoder_layers[0] == 1 and self.config.work_rate <= self.config.long_rate
 
     @property
-    def input_layers(self) -> tuple[nn.Linear, ...]:
+    def input_layers(self) -> tuple[Projection, ...]:
         return () if self.long_head is None or self.work_head is None else (self.long_head, self.work_head)
 
     # ---- parts ---------------------------------------------------------------------------------------------
 
-    def _head(self, head: nn.Linear | None, frames: Tensor) -> Tensor:
-        return frames if head is None else F.relu(F.linear(frames, head.weight, head.bias))
+    def _head(self, head: Projection | None, frames: Tensor) -> Tensor:
+        return frames if head is None else F.relu(head.project(frames))
 
     def _classified(self, row: Tensor) -> Tensor:
-        return F.linear(row, self.classifier.weight, self.classifier.bias)
+        return self.classifier.project(row)
 
 
 def sinusoids(positions: int, width: int) -> Tensor:

@@ -12,7 +12,6 @@ second once per model; what is left for each step is the scale σ of n rows and 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pipelines.model.attention.ring import Cursor
@@ -36,14 +35,14 @@ def tables(block: Block, positions: Tensor, class_row: Tensor | None) -> FoldedT
 
 def _linear_part(block: Block, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Query (scaled), key and value of rows (m, d) without their norm's scale and constant part: three (m, h, w)."""
-    projected = F.linear(_scaled_and_centred(block, rows), block.in_projection.weight)
+    projected = block.in_projection.project_part(_scaled_and_centred(block, rows), 0, biased=False)
     query, key, value = projected.view(-1, 3, block.heads, block.head_width).unbind(1)
     return query * block.scale, key, value
 
 
 def _linear_key_value(block: Block, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Key and value of `_linear_part` alone."""
-    projected = F.linear(_scaled_and_centred(block, rows), block.in_projection.weight[block.config.width :])
+    projected = block.in_projection.project_part(_scaled_and_centred(block, rows), block.config.width, biased=False)
     key, value = projected.view(-1, 2, block.heads, block.head_width).unbind(1)
     return key, value
 
@@ -59,9 +58,10 @@ def _shift(block: Block) -> Tensor:
     """The constant part of query, key and value: (3, h, 1, w)."""
     projection = block.in_projection
     bias = projection.bias
-    shift: Tensor = torch.zeros_like(projection.weight[:, 0]) if bias is None else bias
+    weight = projection.dense_weight()
+    shift: Tensor = torch.zeros_like(weight[:, 0]) if bias is None else bias
     if block.pre_norm:
-        shift = shift + torch.mv(projection.weight, block.attention_norm.bias)
+        shift = shift + torch.mv(weight, block.attention_norm.bias)
     query, key, value = shift.view(3, block.heads, 1, block.head_width)
     return torch.stack([query * block.scale, key, value])
 
@@ -69,7 +69,7 @@ def _shift(block: Block) -> Tensor:
 def empty_state(block: Block, batch_size: int, all_rows: bool) -> FoldedState:
     """A state without tokens. all_rows: whether old tokens' queries are needed too."""
     n, width = block.config.window, block.config.width
-    like = block.in_projection.weight
+    like = block.attention_norm.weight
     ring = (batch_size, block.heads, n, block.head_width)
     return FoldedState(
         token=like.new_zeros(batch_size, n, width),

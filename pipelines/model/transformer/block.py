@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from pipelines.model.attention import retroactive
 from pipelines.model.attention.banded import attend, attend_band, attend_one
 from pipelines.model.attention.ring import Cursor
+from pipelines.model.linear.projection import Projection
 from pipelines.model.positions.places import NOWHERE, Places
 from pipelines.model.positions.rotary import Rotation, rotate
 from pipelines.model.state import RetroactiveState, SingleOutputState
@@ -27,10 +29,10 @@ class Block(nn.Module):
         width = config.width
         self.config = config
         self.lag = lag
-        self.in_projection = nn.Linear(width, 3 * width, bias=config.in_projection_bias)
-        self.out_projection = nn.Linear(width, width, bias=config.out_projection_bias)
-        self.expand = nn.Linear(width, config.feed_forward)
-        self.contract = nn.Linear(config.feed_forward, width)
+        self.in_projection = Projection(width, 3 * width, bias=config.in_projection_bias)
+        self.out_projection = Projection(width, width, bias=config.out_projection_bias)
+        self.expand = Projection(width, config.feed_forward)
+        self.contract = Projection(config.feed_forward, width)
         self.attention_norm = nn.LayerNorm(width, eps=NORM_EPSILON)
         self.feed_forward_norm = nn.LayerNorm(width, eps=NORM_EPSILON)
         self.heads, self.head_width = config.heads, config.head_width
@@ -64,16 +66,12 @@ class Block(nn.Module):
 
     def project_query(self, rows: Tensor, turn: Rotation | None = None) -> Tensor:
         """The query (scaled) alone: a third of the work of `project`."""
-        width = self.config.width
-        weight, bias = self.in_projection.weight, self.in_projection.bias
-        query = F.linear(self.attention_input(rows), weight[:width], None if bias is None else bias[:width])
+        query = self.in_projection.project_part(self.attention_input(rows), 0, self.config.width)
         return rotate(self._split(query, 1)[0], turn) * self.scale
 
     def project_key_value(self, rows: Tensor, turn: Rotation | None = None) -> tuple[Tensor, Tensor]:
         """Key and value alone."""
-        width = self.config.width
-        weight, bias = self.in_projection.weight, self.in_projection.bias
-        both = F.linear(self.attention_input(rows), weight[width:], None if bias is None else bias[width:])
+        both = self.in_projection.project_part(self.attention_input(rows), self.config.width)
         key, value = self._split(both, 2)
         return rotate(key, turn), value
 
@@ -93,8 +91,7 @@ class Block(nn.Module):
     # `nn.Module.__getattr__` about half a microsecond: hence the dictionaries.
 
     def _linear(self, name: str, rows: Tensor) -> Tensor:
-        parameters = self._modules[name]._parameters  # type: ignore[union-attr]
-        return F.linear(rows, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
+        return cast(Projection, self._modules[name]).project(rows)
 
     def _norm(self, name: str, rows: Tensor) -> Tensor:
         parameters = self._modules[name]._parameters  # type: ignore[union-attr]
@@ -147,7 +144,7 @@ class Block(nn.Module):
     def single_output_state(self, batch_size: int, class_token: Tensor | None) -> SingleOutputState:
         """An empty state. class_token: (d,), which takes slot 0 for good."""
         slots, width = self.config.window, self.config.width
-        like = self.in_projection.weight
+        like = self.attention_norm.weight
         if class_token is None:
             key = like.new_zeros(batch_size, self.heads, slots, self.head_width)
             value = torch.zeros_like(key)
@@ -255,7 +252,7 @@ class Block(nn.Module):
     def retroactive_state(self, batch_size: int, class_token: Tensor | None) -> RetroactiveState:
         """An empty state. class_token: (d,), which takes slot 0 for good, as key and as row."""
         slots = self.config.window + (0 if class_token is None else 1)
-        state = retroactive.empty_state(batch_size, self.heads, slots, self.head_width, self.in_projection.weight)
+        state = retroactive.empty_state(batch_size, self.heads, slots, self.head_width, self.attention_norm.weight)
         if class_token is None:
             return state
         query, key, value = (x.unsqueeze(2).double() for x in self._project_unscaled(class_token.unsqueeze(0)))

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipelines.model.attention.banded import attend
+from pipelines.model.linear.projection import Projection
 from pipelines.model.transformer.config import ModelConfig
 
 
@@ -18,10 +19,10 @@ class DecoderAttention(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query_projection = nn.Linear(width, width)
-        self.key_projection = nn.Linear(width, width)
-        self.value_projection = nn.Linear(width, width)
-        self.out_projection = nn.Linear(width, width)
+        self.query_projection = Projection(width, width)
+        self.key_projection = Projection(width, width)
+        self.value_projection = Projection(width, width)
+        self.out_projection = Projection(width, width)
 
     def forward(self, queries: Tensor, memory: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, m, d), (B, n, d) to (B, m, d). mask: true where memory may be seen, broadcast to (B, h, m, n)."""
@@ -43,8 +44,8 @@ class DecoderBlock(nn.Module):
         width = config.width
         self.self_attention = DecoderAttention(width, config.decoder_heads)
         self.cross_attention = DecoderAttention(width, config.decoder_heads)
-        self.expand = nn.Linear(width, config.decoder_feed_forward)
-        self.contract = nn.Linear(config.decoder_feed_forward, width)
+        self.expand = Projection(width, config.decoder_feed_forward)
+        self.contract = Projection(config.decoder_feed_forward, width)
         self.self_norm = nn.LayerNorm(width)
         self.cross_norm = nn.LayerNorm(width)
         self.feed_forward_norm = nn.LayerNorm(width)
@@ -75,7 +76,7 @@ class Decoder(nn.Module):
             nn.init.normal_(self.queries, std=0.02)
         self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.decoder_blocks))
         self.norm = nn.LayerNorm(config.width)
-        self.classifier = nn.Linear(config.width, config.classes)
+        self.classifier = Projection(config.width, config.classes)
 
     def forward(self, memory: Tensor, mask: Tensor | None = None) -> Tensor:
         """memory: (B, m, d) to (B, decoder_queries, d). mask: (B, 1, 1, m), true where a row is there."""

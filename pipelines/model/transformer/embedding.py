@@ -6,13 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pipelines.model.linear.projection import Projection
+
 
 class Embedding(nn.Module):
     """Linear, layer norm, ReLU and dropout: (…, input_width) to (…, width). Every token on its own."""
 
     def __init__(self, input_width: int, width: int, dropout: float, input_dropout: float = 0.0) -> None:
         super().__init__()
-        self.linear = nn.Linear(input_width, width)
+        self.linear = Projection(input_width, width)
         self.norm = nn.LayerNorm(width)
         self.dropout, self.input_dropout = dropout, input_dropout
 

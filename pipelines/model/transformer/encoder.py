@@ -122,7 +122,7 @@ class ContinualEncoder(nn.Module):
         """
         if batch_size < 1:
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
-        device = self._stack[0].in_projection.weight.device
+        device = self._like.device
         offset = torch.as_tensor(start, dtype=torch.long, device=device).expand(batch_size).contiguous().clone()
         tables = self._folded_tables() if self._folded else self._place_tables()
         states = tuple(self._block_state(index, batch_size) for index in range(1, self.config.blocks + 1))
@@ -180,6 +180,11 @@ class ContinualEncoder(nn.Module):
 
     # ---- how the parts are put together --------------------------------------------------------------------
 
+    @property
+    def _like(self) -> Tensor:
+        """A tensor with the device and the precision of activations and state."""
+        return self._stack[0].attention_norm.weight
+
     def _class_row(self, index: int) -> Tensor:
         """The class token (d,) as it enters block `index`: a static table's last entry is its position."""
         token = cast(Tensor, self.class_token)
@@ -194,8 +199,9 @@ class ContinualEncoder(nn.Module):
         return folding.tables(self._stack[0], positions, self._class_token_at(1))
 
     def _place_tables(self) -> AgeTables | RotaryTables | None:
-        like = self._stack[0].in_projection.weight
-        return place_tables(self.config, [block.age_bias for block in self._stack], like) if self._placed else None
+        if not self._placed:
+            return None
+        return place_tables(self.config, [block.age_bias for block in self._stack], self._like)
 
     def _block_state(self, index: int, batch_size: int) -> BlockState:
         block = self._stack[index - 1]
@@ -228,7 +234,7 @@ class ContinualEncoder(nn.Module):
 
     def _arrival_turns(self, state: StreamState, position: Tensor) -> tuple[Rotation | None, Rotation | None]:
         """How tokens at these places (B,) or (B, T) are turned, and the tokens whose outputs are due with them."""
-        dtype = self._stack[0].in_projection.weight.dtype
+        dtype = self._like.dtype
         turn = turn_at(state, position, dtype)
         if turn is None or not self.config.lag:
             return turn, turn
@@ -274,7 +280,7 @@ class ContinualEncoder(nn.Module):
         if not self._placed:
             return NOWHERE
         turn = slot_turn(state.tables, cursor)
-        bias = slot_bias(state.tables, index - 1, cursor, lead, self._stack[0].in_projection.weight.dtype)
+        bias = slot_bias(state.tables, index - 1, cursor, lead, self._like.dtype)
         return Places(bias, turn, row_turn(turn, cursor, self.config.lag))
 
     def _with_class_token(self, rows: Tensor, lead: int, index: int) -> tuple[Tensor, int]:

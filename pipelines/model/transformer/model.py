@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import InputError
 from pipelines.model.continual_model import ContinualModel, Prediction
+from pipelines.model.linear.projection import Projection
 from pipelines.model.state import StreamState
 from pipelines.model.transformer.block import Block
 from pipelines.model.transformer.config import ModelConfig
@@ -44,11 +45,11 @@ class ContinualTransformer(ContinualModel):
         # An embedding of the encoder's own width is the token already.
         self.input_projection = None
         if self.embedding is None or inputs != config.width:
-            self.input_projection = nn.Linear(inputs, config.width)
+            self.input_projection = Projection(inputs, config.width)
         self.encoder = ContinualEncoder(config)
         self.final_norm = nn.LayerNorm(config.width) if config.final_norm else None
         self.decoder = Decoder(config) if config.decoder_blocks else None
-        self.classifier = nn.Linear(config.classifier_width, config.classes)
+        self.classifier = Projection(config.classifier_width, config.classes)
 
     # ---- the regular model ---------------------------------------------------------------------------------
 
@@ -125,8 +126,8 @@ class ContinualTransformer(ContinualModel):
         return self.encoder.banded
 
     @property
-    def input_layers(self) -> tuple[nn.Linear, ...]:
-        return (self.embedding.linear if self.embedding is not None else cast(nn.Linear, self.input_projection),)
+    def input_layers(self) -> tuple[Projection, ...]:
+        return (self.embedding.linear if self.embedding is not None else cast(Projection, self.input_projection),)
 
     def project_input(self, tokens: Tensor) -> Tensor:
         """Features (…, input_width) to the tokens (…, d) that enter the encoder."""
@@ -137,7 +138,7 @@ class ContinualTransformer(ContinualModel):
             tokens = F.dropout(tokens, self.config.input_dropout)
         embedded = tokens if self.embedding is None else self.embedding(tokens)
         projection = self.input_projection
-        token = embedded if projection is None else F.linear(embedded, projection.weight, projection.bias)
+        token = embedded if projection is None else projection.project(embedded)
         return Token(token, token if self.embedding is None else embedded)
 
     def _classify(self, rows: Tensor, newest: Token) -> Tensor:
@@ -146,7 +147,7 @@ class ContinualTransformer(ContinualModel):
             rows = torch.cat([rows, newest.embedding], dim=-1)
         elif self.config.shortcut == "add":
             rows = rows + newest.token
-        return F.linear(rows, self.classifier.weight, self.classifier.bias)
+        return self.classifier.project(rows)
 
     def _normed(self, rows: Tensor) -> Tensor:
         norm = self.final_norm

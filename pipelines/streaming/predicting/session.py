@@ -27,8 +27,7 @@ class StreamSession:
     def __init__(self, model: ContinualModel, rows: int = 1) -> None:
         self.model = model
         self.rows = rows
-        weight = model.classifier.weight
-        self._device, self._dtype = weight.device, weight.dtype
+        self._device, self._dtype = model.device, model.dtype
         with torch.inference_mode():
             self._state = model.initial_state(rows)
         self._tokens = np.zeros((rows, model.config.input_width), np.float32)

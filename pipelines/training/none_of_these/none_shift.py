@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from pipelines.checkpoints.checkpoint import Checkpoint
 from pipelines.model.continual_model import ContinualModel
+from pipelines.model.linear.projection import Projection
 from pipelines.model.transformer.model import ContinualTransformer
 from pipelines.training.samples.recordings import Recording
 
@@ -48,7 +49,7 @@ def _hidden(model: ContinualTransformer, recordings: Sequence[Recording]) -> Ten
     """(rows, d) float64: what the classifier reads at the rows of recordings, thinned out where there are very many."""
     reader = copy.deepcopy(model)
     width = model.classifier.in_features
-    reader.classifier = nn.Linear(width, width).to(model.classifier.weight.dtype)
+    reader.classifier = Projection(width, width).to(model.classifier.weight.dtype)
     with torch.no_grad():
         reader.classifier.weight.copy_(torch.eye(width))
         reader.classifier.bias.zero_()
@@ -63,7 +64,7 @@ def _outputs(model: ContinualModel, recording: Recording) -> Tensor:
         return model.steps(tokens[None], model.initial_state(1))[0][0]
 
 
-def _fitted(known: Tensor, foreign: Tensor, classifier: nn.Linear) -> tuple[Tensor, Tensor]:
+def _fitted(known: Tensor, foreign: Tensor, classifier: Projection) -> tuple[Tensor, Tensor]:
     """w (d,) and c of the logistic regression. known, foreign: (rows, d); both kinds weigh the same."""
     rows = torch.cat([known, foreign]).clone()
     logits = rows @ classifier.weight.detach().double().T + classifier.bias.detach().double()

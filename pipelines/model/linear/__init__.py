@@ -1,0 +1,1 @@
+"""Linear layers in float32, and the same with weights of fewer bits."""
