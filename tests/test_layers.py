@@ -21,7 +21,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "checkpoints": ("model", "metrics", "costs", "features"),
     "running": ("model",),
     "flops": ("model", "costs", "checkpoints"),
-    "training": ("model", "metrics", "features", "datasets", "checkpoints", "running"),
+    "training": ("model", "metrics", "features", "datasets", "pages", "checkpoints", "running"),
     "evaluation": ("model", "metrics", "costs", "features", "datasets", "checkpoints", "running", "training"),
     "streaming": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "running"),
     "serving": ("features", "pages", "streaming"),

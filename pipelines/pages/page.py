@@ -12,11 +12,14 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib.resources import files
 from typing import Any
 
+from pipelines import __version__
+
 # In the order in which they need each other. The live page takes the parts up to `overview.js` too.
-COMMON_SCRIPTS = ("text.js", "theme.js", "packed.js")
+COMMON_SCRIPTS = ("text.js", "theme.js", "packed.js", "figures.js")
 TIMELINE_SCRIPTS = (
     "scores.js",
     "segments.js",
@@ -25,8 +28,10 @@ TIMELINE_SCRIPTS = (
     "timeline.js",
     "overview.js",
 )
+CHART_SCRIPTS = ("chart.js",)
 COMMON_STYLES = ("base.css",)
 TIMELINE_STYLES = ("timeline.css",)
+CHART_STYLES = ("charts.css",)
 # Media are read from beside the file (or from where the page was loaded), and from within the page.
 LOCAL_MEDIA = "'self' file: data: blob:"
 
@@ -73,6 +78,11 @@ def render(page: Page) -> str:
         f'<script type="application/json" id="data">{safe_json(page.data)}</script>\n{blocks}'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def made_line() -> str:
+    """The foot of a page: by what, and when."""
+    return f"Made by cotrans {__version__} on {datetime.now().astimezone():%d %B %Y, %H:%M}."
 
 
 def content_policy(script: str, style: str, connect: str = "'none'") -> str:

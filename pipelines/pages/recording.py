@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines import __version__
 from pipelines.files import write_text
 from pipelines.pages.media import MediaLink
 from pipelines.pages.page import (
@@ -17,6 +15,7 @@ from pipelines.pages.page import (
     TIMELINE_SCRIPTS,
     TIMELINE_STYLES,
     Page,
+    made_line,
     render,
 )
 
@@ -96,8 +95,3 @@ def recordings_page(recordings: Sequence[Recording]) -> str:
 
 def write_recordings(path: Path, recordings: Sequence[Recording]) -> None:
     write_text(path, recordings_page(recordings))
-
-
-def made_line() -> str:
-    """The foot of a page: by what, and when."""
-    return f"Made by cotrans {__version__} on {datetime.now().astimezone():%d %B %Y, %H:%M}."

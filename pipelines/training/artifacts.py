@@ -6,6 +6,7 @@
 | environment.json | versions, machine, seed, command |
 | metrics.csv | one row for each epoch |
 | curves.png | the same as a picture |
+| report.html | the same as a page, written anew after every epoch |
 | extractor.safetensors, extractor.json | of --finetune-extractor: the feature network and its scores |
 | best.safetensors, last.safetensors | checkpoints that `stream`, `evaluate` and `flops` take |
 | state.pt | optimiser, averages and counters, for --resume |
@@ -42,6 +43,7 @@ from pipelines.files import atomic_write, unwritable, write_text
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.continual_model import ContinualModel
 from pipelines.training.events import EpochDone
+from pipelines.training.page import RunProgress, RunState, write_run_page
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import parse_recipe, recipe_text
 from pipelines.training.run_place import BEST, STATE, require_free
@@ -171,6 +173,12 @@ class RunFolder:
 
             with self.writing(), atomic_write(self.path / "curves.png") as temporary:
                 draw_curves(history, metric, temporary)
+
+    def write_page(self, history: Sequence[EpochDone], metric: str, epochs: int, state: RunState) -> None:
+        """report.html: the run so far, of so many epochs."""
+        if history:
+            with self.writing():
+                write_run_page(self.path / "report.html", RunProgress(self.path.name, history, metric, epochs, state))
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         with self.writing():

@@ -72,6 +72,7 @@ def test_learns_a_tiny_stream_problem_to_the_end(tmp_path: Path) -> None:
         "environment.json",
         "metrics.csv",
         "curves.png",
+        "report.html",
         "summary.json",
         "README.md",
     }

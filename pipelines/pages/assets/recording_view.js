@@ -221,15 +221,6 @@ function segmentList(recording, end) {
   return new SegmentList(ownSegments(recording), { single: recording.kind === "softmax", end: length });
 }
 
-/** [[title, value, remark], …] as a list. */
-function figureList(figures) {
-  const list = make("dl", { class: "figures" });
-  for (const [title, value, remark] of figures) {
-    list.append(make("div", {}, make("dt", { text: title }), make("dd", { text: value }, remark ? make("small", { text: remark }) : null)));
-  }
-  return list;
-}
-
 /** What stands above the lanes, as the timeline takes it. */
 function stripOf(strip) {
   if (!strip) return null;

@@ -20,6 +20,7 @@ from pipelines.training.fitting.distributed import Processes
 from pipelines.training.fitting.objective import Objective
 from pipelines.training.fitting.schedules import LearningRate
 from pipelines.training.fitting.validation import Scores, Validator
+from pipelines.training.page import RunState
 from pipelines.training.recipes.recipe import OptimizerOptions, Recipe
 from pipelines.training.samples.batching import BatchLoader
 from pipelines.training.samples.sampling import STEP_STREAM, SamplingPlan
@@ -87,12 +88,21 @@ class Trainer:
 
     def run(self) -> None:
         """Train until the last epoch. Raises TrainingInterrupted on Ctrl-C, with everything saved."""
-        with stop_request(self._announce_stop) as request, torch.random.fork_rng(devices=self._cuda()):
-            while self.epoch < self.recipe.training.epochs and not self._should_stop_early():
-                self._run_epoch(request)
+        try:
+            with stop_request(self._announce_stop) as request, torch.random.fork_rng(devices=self._cuda()):
+                while self.epoch < self.recipe.training.epochs and not self._should_stop_early():
+                    self._run_epoch(request)
+        except TrainingInterrupted:
+            self._write_page("stopped")
+            raise
         if self.processes.main:
             self.folder.write_curves(self.history, self.problem.metric)
+        self._write_page("finished")
         self.processes.wait()
+
+    def _write_page(self, state: RunState) -> None:
+        if self.processes.main:
+            self.folder.write_page(self.history, self.problem.metric, self.recipe.training.epochs, state)
 
     def _announce_stop(self) -> None:
         if self.processes.main:
@@ -268,6 +278,7 @@ class Trainer:
         for path in [self.folder.last, *([self.folder.best] if best else [])]:
             self.folder.write_model(path, model, self.problem.described, provenance)
         self.folder.write_history(self.history)
+        self._write_page("running")
         self.save_state()
 
     def save_state(self) -> None:
