@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pipelines.datasets.dataset import SPLITS
 from pipelines.datasets.item import Item, Segment
 from pipelines.datasets.mixing.prepared_folder import INDEX, prepared_folder
+from pipelines.datasets.mixing.sound_files import read_sound
 from pipelines.datasets.mixing.stream_mixer import Recording, levelled, mix_stream, plan_streams, shuffled
 from pipelines.errors import UsageError
 from pipelines.files import write_text
@@ -110,11 +111,7 @@ def _mix_all(folder: Path, split: str, takes: Sequence[Take], options: MixingOpt
 
 
 def _read(take: Take, rate: int) -> Recording:
-    from pipelines.features.media import AudioBlock, decode
-
-    with decode(take.path, audio_rate=rate) as reader:
-        samples = np.concatenate([block.samples for block in reader if isinstance(block, AudioBlock)])
-    return Recording(take.label, levelled(samples), rate, take.voice)
+    return Recording(take.label, levelled(read_sound(take.path, rate)), rate, take.voice)
 
 
 def _changed_voices(

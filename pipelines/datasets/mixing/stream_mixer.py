@@ -102,7 +102,7 @@ def mix_stream(
     if room:
         speech = in_a_room(speech, rate, generator)
     decibels = generator.uniform(*NOISE)
-    noise = _coloured_noise(len(speech), rate, generator) * np.float32(MEAN_LEVEL * 10 ** (-decibels / 20))
+    noise = coloured_noise(len(speech), rate, generator) * np.float32(MEAN_LEVEL * 10 ** (-decibels / 20))
     mixed = speech + noise
     # A stream that would clip becomes softer as a whole.
     mixed *= np.float32(min(1.0, PEAK / float(np.abs(mixed).max())))
@@ -118,9 +118,7 @@ def in_a_room(samples: Samples, rate: int, generator: np.random.Generator) -> Sa
     echo[0] += 1.0  # what comes straight
     size = 1 << (len(samples) + len(echo) - 1).bit_length()
     frequencies = np.maximum(np.fft.rfftfreq(size, 1 / rate), 1.0)
-    octaves = np.log2(frequencies / LOWEST[0])
-    knots = generator.normal(0.0, COLOUR, COLOUR_KNOTS)
-    decibels = np.interp(octaves, np.linspace(0, np.log2(HIGHEST[1] / LOWEST[0]), COLOUR_KNOTS), knots)
+    decibels = _response(frequencies, COLOUR, HIGHEST[1], generator)
     lowest, highest = generator.uniform(*LOWEST), generator.uniform(*HIGHEST)
     # 12 dB for each octave below the lowest, 24 dB above the highest.
     decibels -= 12 * np.maximum(np.log2(lowest / frequencies), 0) + 24 * np.maximum(np.log2(frequencies / highest), 0)
@@ -130,17 +128,34 @@ def in_a_room(samples: Samples, rate: int, generator: np.random.Generator) -> Sa
     return np.asarray(heard * np.sqrt(loudness), dtype=np.float32)
 
 
+def coloured(samples: Samples, rate: int, deviation: float, generator: np.random.Generator) -> Samples:
+    """(n,) through another microphone or loudspeaker. deviation: of its response, in decibels."""
+    size = 1 << (len(samples) - 1).bit_length()
+    decibels = _response(np.maximum(np.fft.rfftfreq(size, 1 / rate), 1.0), deviation, rate / 2, generator)
+    heard = np.fft.irfft(np.fft.rfft(samples, size) * 10 ** (decibels / 20), size)
+    return np.asarray(heard[: len(samples)], dtype=np.float32)
+
+
+def _response(
+    frequencies: NDArray[np.float64], deviation: float, highest: float, generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Decibels (n,) at frequencies (n,): a smooth random curve over the octaves up to the highest."""
+    octaves = np.log2(frequencies / LOWEST[0])
+    knots = generator.normal(0.0, deviation, COLOUR_KNOTS)
+    return np.interp(octaves, np.linspace(0, np.log2(highest / LOWEST[0]), COLOUR_KNOTS), knots)
+
+
 def _pause(rate: int, generator: np.random.Generator) -> Samples:
     samples = np.zeros(round(generator.uniform(*PAUSE) * rate), dtype=np.float32)
     if generator.random() < BURST_CHANCE:
         length = min(round(generator.uniform(*BURST) * rate), len(samples))
         start = int(generator.integers(0, len(samples) - length + 1))
-        burst = _faded(_coloured_noise(length, rate, generator), rate) * np.float32(generator.uniform(*BURST_LEVEL))
+        burst = _faded(coloured_noise(length, rate, generator), rate) * np.float32(generator.uniform(*BURST_LEVEL))
         samples[start : start + length] = burst
     return samples
 
 
-def _coloured_noise(length: int, rate: int, generator: np.random.Generator) -> Samples:
+def coloured_noise(length: int, rate: int, generator: np.random.Generator) -> Samples:
     """Noise with a root mean square of 1, of a random colour between white (power as f⁰) and brown (as 1/f²)."""
     size = 1 << (length - 1).bit_length()  # transforms of other lengths, primes above all, are slow
     spectrum = np.fft.rfft(generator.standard_normal(size))
