@@ -108,7 +108,10 @@ DATASET_OPTIONS = (
         "group", TEXT, "folder: a regular expression whose first bracket is what no split may divide.", divides=True
     ),
     DatasetOption(
-        "fold", TEXT, "The group (folder), speaker (digits) or fold (golf) to keep for validation.", divides=True
+        "fold",
+        TEXT,
+        "The group (folder), speaker (digits; none: nobody) or fold (golf) to keep for validation.",
+        divides=True,
     ),
     DatasetOption("test_fold", TEXT, "The same for test (golf: 4).", divides=True),
     DatasetOption("annotations", PLACE, "folder: table file,start,end,label (default: labels.csv)."),
@@ -116,20 +119,15 @@ DATASET_OPTIONS = (
     DatasetOption("multi_label", SWITCH, "folder: events may overlap."),
     DatasetOption("mix_streams", SWITCH, "folder: streams mixed from the clips, to spot them in.", divides=True),
     DatasetOption("seconds", NUMBER, "digits, mixed streams: length of a stream.", least=5, divides=True),
-    DatasetOption(
-        "passes", WHOLE, "digits, mixed streams: how often each training recording is used.", least=1, divides=True
-    ),
-    DatasetOption(
-        "pitch", NUMBER, "digits, mixed streams: share that voices of training streams vary by.", least=0, divides=True
-    ),
+    DatasetOption("passes", WHOLE, "digits, mixed streams: how often each training recording is used.", least=1),
+    DatasetOption("pitch", NUMBER, "digits, mixed streams: share that voices of training streams vary by.", least=0),
     DatasetOption(
         "rooms",
         NUMBER,
         "digits, mixed streams: share of training streams in another room, with another microphone.",
         least=0,
-        divides=True,
     ),
-    DatasetOption("one_voice", SWITCH, "digits: every training stream holds one voice alone.", divides=True),
+    DatasetOption("one_voice", SWITCH, "digits: every training stream holds one voice alone."),
     DatasetOption(
         "feature_dir",
         PLACE,

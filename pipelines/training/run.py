@@ -32,7 +32,7 @@ from pipelines.training.fitting.losses import score_kind
 from pipelines.training.fitting.objective import Objective
 from pipelines.training.fitting.validation import Scores, Validator
 from pipelines.training.model_card import model_card
-from pipelines.training.none_of_these.rejection import add_rejection, store_rejection
+from pipelines.training.none_of_these.rejection import add_rejection
 from pipelines.training.recipes.own_data import coarse_score
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import recipe_values
@@ -220,7 +220,7 @@ def make_problem(
             statistics if options.standardize else None,
             config.lag,
         )
-    none = bool(data.foreign.train) and recipe.data.foreign is not None
+    none = bool(data.foreign.train) and recipe.data.foreign is not None and options.none == "class"
     if none and loss != "cross-entropy":
         raise ConfigurationError("data.foreign needs the loss cross-entropy: a binary loss has its own way to say none")
     loader = BatchLoader(
@@ -271,12 +271,8 @@ def _rejection(
     rule = None
     for path in (folder.last, folder.best):
         with folder.writing():
-            if recipe.training.rejection is not None:
-                rule = Rejection("energy", recipe.training.rejection)
-                store_rejection(path, load_checkpoint(path), rule)
-            else:
-                unshown = data.train if recipe.data.foreign is None else ()
-                rule = add_rejection(path, data.validation, data.foreign, unshown)
+            unshown = () if problem.objective.none else data.train
+            rule = add_rejection(path, data.validation, data.foreign, unshown, recipe.training.rejection)
     if rule is not None:
         observer(Remark(f"the answer is none of these where {rule.statistic} is below {rule.threshold:.3g}"))
     return rule

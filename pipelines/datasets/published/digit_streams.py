@@ -26,6 +26,7 @@ OBTAIN = (
 SAMPLE = Path(weights.__file__).parent / "samples" / "digits"
 SAMPLE_RATE = 8000  # Hz: that of the recordings
 NAME = re.compile(r"(\d)_([^_]+)_(\d+)")
+NOBODY = "none"  # in place of a speaker: everybody is trained on
 CLASS_NAMES = ("background", *map(str, range(10)))
 
 
@@ -45,10 +46,10 @@ def open(
 ) -> Dataset:
     """Streams from the recordings in `root`, made once and cached.
 
-    `fold` is the speaker to validate on (default: the first by name), `test_fold` one to test on (default:
-    nobody). Streams last about `seconds`; each training recording is used in `passes` of them, with a voice that
-    is up to `pitch` (a share) higher or lower, and with nobody else in the stream if `one_voice`; a share `rooms` of
-    the training streams is heard through another room and microphone. `split_seed` draws the order, pauses and noise.
+    `fold` is the speaker to validate on (default: the first by name; `none`: nobody), `test_fold` one to test on
+    (default: nobody). Streams last about `seconds`; each training recording is used in `passes` of them, with a voice
+    that is up to `pitch` (a share) higher or lower, and with nobody else in the stream if `one_voice`; a share `rooms`
+    of the training streams is heard through another room and microphone. `split_seed` draws order, pauses and noise.
     `hop` is the seconds between rows of the features in `feature_dir`.
     """
     options = MixingOptions(seconds, split_seed, SAMPLE_RATE, passes, pitch, one_voice, rooms)
@@ -62,10 +63,10 @@ def open(
     problems += damaged
     good = [path for path in paths if path in durations]
     speakers = sorted({_parts(path)[1] for path in good})
-    held_out = {fold or next(iter(speakers), ""): "validation"}
+    held_out = {} if fold == NOBODY else {fold or next(iter(speakers), ""): "validation"}
     if test_fold is not None:
         held_out[test_fold] = "test"
-    _check_speakers(root, speakers, [*held_out], both=test_fold is not None)
+    _check_speakers(root, speakers, [*held_out], both=test_fold is not None and fold != NOBODY)
     takes: dict[str, list[Path]] = {"train": [], "validation": [], "test": []}
     for path in good:
         takes[held_out.get(_parts(path)[1], "train")].append(path)

@@ -21,17 +21,27 @@ AT_ONCE = 64  # recordings
 
 
 def add_rejection(
-    path: Path, validation: Sequence[Recording], foreign: ForeignSound, unshown: Sequence[Recording] = ()
+    path: Path,
+    validation: Sequence[Recording],
+    foreign: ForeignSound,
+    unshown: Sequence[Recording] = (),
+    threshold: float | None = None,
 ) -> Rejection | None:
     """Fit the rule of a checkpoint of a clip model and write it there; None where there is nothing to fit on.
 
     unshown: the training recordings of a model that was shown no foreign sound, which it then learns of now.
+    threshold: of the evidence, where it was chosen elsewhere.
     """
-    if not validation:
+    if not validation and threshold is None:
         return None
     checkpoint = load_checkpoint(path)
-    if unshown and foreign.fit:
-        checkpoint = with_none_shift(checkpoint, unshown, foreign.fit) or checkpoint
+    strangers = foreign.train or foreign.fit
+    if unshown and strangers:
+        checkpoint = with_none_shift(checkpoint, unshown, strangers) or checkpoint
+    if threshold is not None:
+        rule = Rejection("energy", threshold)
+        store_rejection(path, checkpoint, rule)
+        return rule
     labels = np.array([recording.label for recording in validation for _ in range(ANSWERS)])
     rule = fit_rejection(
         answers(checkpoint, validation),

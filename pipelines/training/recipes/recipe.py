@@ -22,6 +22,9 @@ Sampling = Literal["auto", "chunk", "window"]
 LossOn = Literal["auto", "last", "every"]
 # auto: binary where a frame may have several labels, else cross-entropy.
 Loss = Literal["auto", "cross-entropy", "binary"]
+# What foreign recordings teach. class: they are examples of a class "none", without a logit of its own. shift: after
+# training, the evidence for any class is lowered where they are, and no probability changes.
+NoneOfThese = Literal["class", "shift"]
 # bfloat16: matrix products of a training step in 16 bits, weights and scores in 32. auto: where the processor has them.
 Precision = Literal["float32", "bfloat16", "auto"]
 # What `best` is chosen by. auto: accuracy at the last token (clips) or mAP (frames).
@@ -37,6 +40,7 @@ class DataOptions:
     validate_on: str = "validation"  # the split that `best` is chosen on
     train_on: str = "train"  # the split that is trained on; several joined by "+"
     foreign: str | None = None  # recordings of no class, whose answer is "none": a folder, or "made" for made sounds
+    copies: int = 0  # of each training clip, changed: through other codecs, with noise, faster or slower
     options: dict[str, Any] = field(default_factory=dict)  # the dataset's own: split, validation, split_seed, …
 
 
@@ -94,6 +98,7 @@ class TrainingOptions:
     anticipation: float = 0.5  # weight of the decoder's loss, for models that have one
     standardize: bool = False  # features to mean 0 and deviation 1, folded into the input projection when saved
     ema: float = 0.0  # decay of the moving average of the weights that is validated and saved; 0: none
+    none: NoneOfThese = "class"
     # Evidence (log Σ exp of the logits) below which the answer is "none"; left out: fitted after training.
     rejection: float | None = None
     early_stop: int = 0  # epochs without a better metric after which training ends; 0: never
@@ -175,9 +180,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "training.loss": get_args(Loss),
     "training.precision": get_args(Precision),
     "training.metric": get_args(Metric),
+    "training.none": get_args(NoneOfThese),
 }
 # Key: smallest and largest value, and whether the smallest is allowed itself.
 _RANGES: dict[str, tuple[float, float, bool]] = {
+    "data.copies": (0, float("inf"), True),
     "features.workers": (0, float("inf"), True),
     "optimizer.learning_rate": (0, float("inf"), False),
     "optimizer.weight_decay": (0, float("inf"), True),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item
+from pipelines.datasets.mixing.changed_copies import changed_copies
 from pipelines.datasets.rows.feature_cache import OnItem, cached_features
 from pipelines.datasets.source import open_source
 from pipelines.errors import ConfigurationError, InputError, UsageError
@@ -54,6 +55,8 @@ def open_data(
         for item in dataset.items
         if item.split in (*trained, recipe.data.validate_on)
     )
+    if recipe.data.copies:
+        items += _copies(recipe, dataset, items)
     spec = dataset.spec
     problems = list(dataset.problems)
     if recipe.features.request is not None:
@@ -84,6 +87,14 @@ def open_data(
     foreign = _foreign(recipe, dataset, spec, on_item)
     check_widths((*train, *validation, *foreign.train, *foreign.fit))
     return TrainingData(dataset, train, validation, spec, foreign)
+
+
+def _copies(recipe: Recipe, dataset: Dataset, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """Changed copies of what is trained on."""
+    if dataset.kind != "clips" or recipe.features.request is None:
+        raise ConfigurationError("data.copies is for clips whose features are extracted (--features)")
+    trained = [item for item in items if item.split == "train"]
+    return tuple(changed_copies(trained, recipe.data.copies, dataset.root))
 
 
 def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item: OnItem | None) -> ForeignSound:
