@@ -153,3 +153,12 @@ def test_without_a_folder_the_sample_is_opened_and_says_what_it_is(
     said = "\n".join(dataset.problems)
     assert "the 50 recordings that ship with cotrans" in said and "cotrans data get digits" in said
     assert sum(path.stat().st_size for path in digit_streams.SAMPLE.iterdir()) < 1_000_000
+
+
+def test_nobody_is_kept_out_when_everybody_is_to_be_trained_on(root: Path) -> None:
+    dataset = open_dataset("digits", root, fold="none", seconds=10)
+    assert dataset.splits == ("train",)
+    segments = [segment for item in dataset.items for segment in item.segments or ()]
+    assert len(segments) == 60
+    tested = open_dataset("digits", root, fold="none", test_fold="eve", seconds=10)
+    assert {item.group for item in tested.split("test")} == {"eve"} and "validation" not in tested.splits

@@ -146,3 +146,27 @@ def test_made_sounds_are_always_the_same_and_never_too_loud() -> None:
     for (_, first), (_, second) in zip(sounds, foreign_sounds(0.5, each=2), strict=True):
         np.testing.assert_array_equal(first, second)
         assert first.shape == (RATE // 2,) and np.isfinite(first).all() and np.abs(first).max() <= 1.0
+
+
+def test_foreign_sound_by_a_shift_afterwards_changes_no_probability(clips: Path, tmp_path: Path) -> None:
+    """`training.none = "shift"`: the same model as without foreign sound, which then says none to it."""
+    changes = {"data.options.validation": 0.0, "training.epochs": 4}
+    train(build_recipe(None, settings(clips, **changes)), tmp_path / "plain", device="cpu")
+    shift = {**changes, "data.foreign": "made", "training.none": "shift", "training.rejection": 0.0}
+    result = train(build_recipe(None, settings(clips, **shift)), tmp_path / "shifted", device="cpu")
+    assert result.rejection == Rejection("energy", 0.0)
+    plain, shifted = (load_checkpoint(tmp_path / name / "last.safetensors").model for name in ("plain", "shifted"))
+    rows = torch.randn(2, 9, plain.config.input_width, generator=torch.Generator().manual_seed(0))
+    logits = [model.steps(rows, model.initial_state(2))[0] for model in (plain, shifted)]
+    torch.testing.assert_close(logits[0].softmax(-1), logits[1].softmax(-1), atol=1e-4, rtol=0)
+    silence = labels_of(tmp_path / "shifted" / "last.safetensors", np.zeros(2 * RATE), tmp_path / "silence.wav")
+    assert set(silence[2:]) == {None}
+
+
+def test_changed_copies_are_trained_on_too(clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+    result = train(build_recipe(None, settings(clips, **{"data.copies": 1, "training.epochs": 2})), tmp_path / "run")
+    assert (result.train_recordings, result.validation_recordings) == (32, 4)
+    frames = {"data.copies": 1, "data.options.mix_streams": True}
+    with pytest.raises(ConfigurationError, match="copies is for clips"):
+        train(build_recipe(None, settings(clips, **frames)), tmp_path / "frames")
