@@ -110,7 +110,7 @@ DATASET_OPTIONS = (
     DatasetOption(
         "fold",
         TEXT,
-        "The group (folder), speaker (digits; none: nobody) or fold (golf) to keep for validation.",
+        "The group (folder), speaker (digits; none: nobody) or fold (golf, gtzan) to keep for validation.",
         divides=True,
     ),
     DatasetOption("test_fold", TEXT, "The same for test (golf: 4).", divides=True),

@@ -9,6 +9,8 @@ import pytest
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.opening import open_dataset
 from pipelines.datasets.published.gtzan import GENRES
+from pipelines.datasets.published.gtzan_folds import fold_of_clips
+from pipelines.datasets.published.shipped import shipped_list
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_features, write_sound
 
@@ -130,3 +132,25 @@ def test_the_real_clips(shared_dir: Path) -> None:
     assert all(item.duration is not None and 29 < item.duration < 31 for item in dataset.items)
     again = open_dataset("gtzan", shared_dir / "gtzan")
     assert [len(again.split(split)) for split in again.splits] == [512, 64, 64]
+
+
+def test_folds_divide_the_clips_that_are_not_for_test(tmp_path: Path) -> None:
+    lists = shipped_list("gtzan_fault_filtered")
+    folds = fold_of_clips(lists)
+    assert sorted(folds) == sorted([*lists["train"], *lists["validation"]])
+    for fold in "12345":
+        assert {clip.partition(".")[0] for clip in folds if folds[clip] == fold} == set(GENRES)
+    assert {folds[clip] for clip in lists["train"]} == {*"123"}  # the two lists share no artist
+    assert {folds[clip] for clip in lists["validation"]} == {*"45"}
+    for clip in (*lists["train"][:3], *lists["validation"][:3], lists["test"][0]):
+        write_sound(tmp_path / "genres" / clip.partition(".")[0] / f"{clip}.wav", seconds=1.1)
+    for fold in "12345":
+        dataset = open_dataset("gtzan", tmp_path, split="fault-filtered", fold=fold)
+        assert names(dataset, "test") == {lists["test"][0]}
+        assert names(dataset, "validation") == {
+            clip for clip in (*lists["train"][:3], *lists["validation"][:3]) if folds[clip] == fold
+        }
+    with pytest.raises(UsageError, match="no fold '6': choose from 1, 2, 3, 4, 5"):
+        open_dataset("gtzan", tmp_path, split="fault-filtered", fold="6")
+    with pytest.raises(UsageError, match="for the fault-filtered split"):
+        open_dataset("gtzan", tmp_path, fold="1")

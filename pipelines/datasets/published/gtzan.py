@@ -9,6 +9,7 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item
 from pipelines.datasets.own.media_check import check_media
 from pipelines.datasets.own.splits import exact_fractions
+from pipelines.datasets.published.gtzan_folds import fold_of_clips
 from pipelines.datasets.published.shipped import shipped_list
 from pipelines.datasets.rows.feature_files import attach_features
 from pipelines.errors import InputError, UsageError
@@ -32,18 +33,25 @@ def open(
     split: str = "random",
     validation: float | None = None,
     split_seed: int = 0,
+    fold: str | None = None,
     feature_dir: Path | None = None,
 ) -> Dataset:
     """The clips in `root`, divided by `split`.
 
     `random`: a tenth for test and `validation` (default 0.1; the paper takes 0.18 when it trains the encoder)
     for validation, drawn with `split_seed`. `fault-filtered`: the fixed lists of 443, 197 and 290 clips
-    without repetitions, distortions and artists on both sides.
+    without repetitions, distortions and artists on both sides; with `fold`, 1 to 5, a part of the first two is for
+    validation and the rest for training (`gtzan_folds`).
     """
     if split not in SPLITS:
         raise UsageError(f"gtzan has no split '{split}': choose from {', '.join(SPLITS)}")
     if split == "fault-filtered" and validation is not None:
         raise UsageError("the fault-filtered split of gtzan is a fixed list: --validation does not go with it")
+    folds = fold_of_clips(shipped_list("gtzan_fault_filtered"))
+    if fold is not None and split != "fault-filtered":
+        raise UsageError("--fold is for the fault-filtered split of gtzan: --split fault-filtered")
+    if fold is not None and fold not in folds.values():
+        raise UsageError(f"gtzan has no fold '{fold}': choose from {', '.join(sorted({*folds.values()}))}")
     clips, problems = _find_clips(root)
     durations, damaged = check_media(clips.values(), SHORTEST)
     problems += damaged
@@ -53,6 +61,8 @@ def open(
     else:
         chosen, absent = _fault_filtered(set(good), root)
         problems += absent
+        if fold is not None:
+            chosen.update({name: "validation" if folds[name] == fold else "train" for name in chosen if name in folds})
     items = [
         Item(
             name,
