@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import CotransError
 from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode
+from pipelines.pages.jpeg import jpeg_text
 from pipelines.pages.media import MediaLink
 from pipelines.pages.packing import as_bytes, base64_text
 
@@ -68,8 +68,6 @@ def thumbnails(path: Path, duration: float) -> dict[str, Any]:
 
 
 def _picture(path: Path, time: float) -> str | None:
-    from PIL import Image
-
     try:
         with decode(path, audio=False, video=True, start=time) as reader:
             frame = next(iter(reader), None)
@@ -77,8 +75,4 @@ def _picture(path: Path, time: float) -> str | None:
         return None
     if not isinstance(frame, VideoFrame):
         return None
-    image = Image.fromarray(frame.image)
-    image.thumbnail((4 * HEIGHT, HEIGHT))
-    content = io.BytesIO()
-    image.save(content, "JPEG", quality=JPEG_QUALITY, optimize=True)
-    return base64_text(content.getvalue())
+    return jpeg_text(frame.image, (4 * HEIGHT, HEIGHT), JPEG_QUALITY)

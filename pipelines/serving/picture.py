@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import io
-
 from pipelines.features.media import VideoFrame
+from pipelines.pages.jpeg import jpeg_text
 
 LARGEST = (400, 300)  # pixels
 QUALITY = 65  # of JPEG
@@ -29,19 +27,10 @@ class Picture:
         frame = self._newest
         if frame is None or frame is self._written:
             return False
-        self._written, self._number, self._text = frame, number, jpeg_text(frame)
+        self._written, self._number = frame, number
+        self._text = jpeg_text(frame.image, LARGEST, QUALITY)
         return True
 
     def since(self, number: int) -> str | None:
         """A text in quotes: base64 of the newest JPEG, if it came after message `number`."""
         return f'"{self._text}"' if self._number > number else None
-
-
-def jpeg_text(frame: VideoFrame) -> str:
-    from PIL import Image
-
-    image = Image.fromarray(frame.image)
-    image.thumbnail(LARGEST)
-    content = io.BytesIO()
-    image.save(content, "JPEG", quality=QUALITY)
-    return base64.b64encode(content.getvalue()).decode("ascii")

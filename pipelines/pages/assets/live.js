@@ -138,4 +138,4 @@ class LivePage {
 
 // The token came with the address, and a cookie holds it now: it need not stand where others see it.
 if (location.search) history.replaceState(null, "", location.pathname);
-new LivePage(document.getElementById("page"));
+const live = new LivePage(document.getElementById("page"));
