@@ -54,6 +54,8 @@ def file_server(content: bytes, name: str) -> Iterator[Server]:
             if start:
                 total = len(behaviour.content)
                 self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+            if behaviour.ranges:
+                self.send_header("Accept-Ranges", "bytes")
             if behaviour.announce:
                 self.send_header("Content-Length", str(len(body)))
             self.send_header("Connection", "close")

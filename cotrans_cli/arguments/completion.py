@@ -57,6 +57,7 @@ Values = Callable[[], Iterable[str]]
 TABLE: dict[tuple[str, str], Values] = {
     ("stream", "--model"): _models,
     ("evaluate", "--model"): _models,
+    ("extract", "--model"): _models,
     ("info", "file"): _models,
     ("train", "--model"): _presets,
     ("train", "--init"): _models,

@@ -14,12 +14,15 @@ from cotrans_cli.display.console import note, print_json, print_line, status_con
 if TYPE_CHECKING:
     from pipelines.features.extraction.run import OnProgress, Progress, Summary
     from pipelines.features.files.npy_writer import Dtype
+    from pipelines.features.request import FeatureRequest
     from pipelines.features.spec import Align
 
 EXAMPLES = """
 Examples:
 
   cotrans extract talks/ --out features/      sound or, without any, pictures; four rows a second
+
+  cotrans extract talks/ --out features/ --model sound-events      what this model takes
 
   cotrans extract talks/ --out features/ --features logmel --hop 0.05
 
@@ -48,6 +51,12 @@ def extract(
             show_default="musicnn for sound, efficientnet_lite0 for pictures without sound",
         ),
     ] = "auto",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME|FILE", help="The features that this model takes, instead.", show_default=False
+        ),
+    ] = None,
     hop: Annotated[
         float | None,
         typer.Option("--hop", help="Seconds between rows (default 0.25; speech: 0.08).", show_default=False),
@@ -104,17 +113,18 @@ def extract(
     from pipelines.features.request import FeatureRequest, parse_options, parse_weights
     from pipelines.shard import WHOLE, parse_shard
 
+    asked = FeatureRequest(
+        features,
+        hop=hop,
+        fps=fps,
+        every=every,
+        align=cast("Align", align),
+        options=parse_options([*([f"output={output}"] if output else []), *(option or [])]),
+        weights=parse_weights(weights or []),
+        random_weights=random_weights,
+    )
     options = ExtractionOptions(
-        FeatureRequest(
-            features,
-            hop=hop,
-            fps=fps,
-            every=every,
-            align=cast("Align", align),
-            options=parse_options([*([f"output={output}"] if output else []), *(option or [])]),
-            weights=parse_weights(weights or []),
-            random_weights=random_weights,
-        ),
+        asked if model is None else _of_model(model, asked),
         device=device,
         dtype=cast("Dtype", dtype),
         layout=layout,
@@ -133,6 +143,17 @@ def extract(
     for problem in summary.problems:
         note(f"cotrans: {problem}")
     return 0 if summary.ok else BAD_INPUTS
+
+
+def _of_model(model: str, asked: FeatureRequest) -> FeatureRequest:
+    """The request for what a model takes; beside it, only weights can be named."""
+    from pipelines.checkpoints.builtin import model_features
+    from pipelines.errors import UsageError
+    from pipelines.features.request import FeatureRequest
+
+    if asked != FeatureRequest("auto", weights=asked.weights):
+        raise UsageError("--model says which features and how: leave --features, --hop and their like out")
+    return FeatureRequest.of_spec(model_features(model), asked.weights)
 
 
 def _print(summary: Summary) -> None:

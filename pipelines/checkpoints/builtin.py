@@ -76,6 +76,20 @@ def find_model(name_or_path: str | Path) -> Path:
     raise UsageError(f"there is no model file and no built-in model '{text}'{did_you_mean(text, names)} ({known})")
 
 
+def model_features(name_or_path: str | Path) -> FeatureSpec:
+    """The features that a model takes, read without PyTorch."""
+    path = find_model(name_or_path)
+    text = read_metadata(path).get("features")
+    try:
+        features = json.loads(text) if text is not None else None
+        spec = None if features is None else FeatureSpec.from_dict(features)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: it does not say which features it takes") from error
+    if spec is None:
+        raise InputError(f"{path} does not say which features it takes: name them with --features")
+    return spec
+
+
 def read_metadata(path: Path) -> dict[str, str]:
     """What stands under `__metadata__` of a safetensors file, read without PyTorch; empty where there is nothing."""
     with path.open("rb") as file:

@@ -11,6 +11,7 @@ import torch
 
 from cotrans_cli.main import run
 from tests.features.made_recordings import write_sound, write_video
+from tests.streaming.made_streams import write_model
 
 Output = pytest.CaptureFixture[str]
 
@@ -146,3 +147,30 @@ def test_adding_and_finding_weights(tmp_path: Path, capsys: Output) -> None:
     empty.touch()
     assert run(["weights", "add", "mine", str(empty)]) == 5
     assert "is empty" in capsys.readouterr().err
+
+
+def test_the_features_that_a_model_takes(talks: Path, tmp_path: Path, capsys: Output) -> None:
+    model = write_model(tmp_path / "model.safetensors", "logmel", hop=0.1)
+    assert run(["extract", str(talks), "--out", str(tmp_path / "out"), "--model", str(model)]) == 0
+    assert "rows of logmel" in capsys.readouterr().out
+    stream = ["--model", str(model), "--fast", "--format", "jsonl", "--scores"]
+    assert run(["stream", str(tmp_path / "out/0.npy"), *stream]) == 0
+    from_file = [json.loads(line)["scores"] for line in capsys.readouterr().out.splitlines()]
+    assert run(["stream", str(talks / "0.wav"), *stream]) == 0
+    live = [json.loads(line)["scores"] for line in capsys.readouterr().out.splitlines()]
+    np.testing.assert_allclose(from_file, live, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("more", [["--hop", "0.5"], ["--features", "logmel"], ["--random-weights"]], ids=" ".join)
+def test_a_model_says_everything_about_its_features(
+    more: list[str], talks: Path, tmp_path: Path, capsys: Output
+) -> None:
+    model = write_model(tmp_path / "model.safetensors", "logmel", hop=0.1)
+    assert run(["extract", str(talks), "--out", str(tmp_path / "out"), "--model", str(model), *more]) == 2
+    assert "--model says which features and how" in capsys.readouterr().err
+
+
+def test_a_model_that_does_not_say_its_features(talks: Path, tmp_path: Path, capsys: Output) -> None:
+    model = write_model(tmp_path / "model.safetensors")
+    assert run(["extract", str(talks), "--out", str(tmp_path / "out"), "--model", str(model)]) == 3
+    assert "does not say which features it takes: name them with --features" in capsys.readouterr().err

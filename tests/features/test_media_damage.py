@@ -203,3 +203,23 @@ def test_headers_that_speak_of_years_are_not_believed(whole: dict[str, Path], tm
         last = error.seconds
     assert last < 60
     assert time.process_time() - begin < 20
+
+
+@pytest.mark.parametrize(("spoilt", "damaged"), [([-1], False), ([-9], True), ([-9, -1], True)])
+def test_one_bad_packet_at_the_very_end_is_no_damage(spoilt: list[int], damaged: bool, tmp_path: Path) -> None:
+    """Encoders leave such a packet behind; anywhere else something is missing."""
+    import av
+
+    write_media(tmp_path / "a.mp4", None, AAC)
+    with av.open(str(tmp_path / "a.mp4")) as source, av.open(str(tmp_path / "b.mp4"), "w") as target:
+        stream = target.add_stream_from_template(source.streams.audio[0])
+        packets = [packet for packet in source.demux(audio=0) if packet.size]
+        bad = {index % len(packets) for index in spoilt}
+        for index, packet in enumerate(packets):
+            written = av.Packet(b"\xff" * packet.size) if index in bad else packet
+            written.pts, written.dts, written.time_base = packet.pts, packet.dts, packet.time_base
+            written.stream = stream
+            target.mux(written)
+    end, damage = run(tmp_path / "b.mp4", video=False)
+    assert end == pytest.approx(SECONDS, abs=0.1)
+    assert (damage is not None) == damaged

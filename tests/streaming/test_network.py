@@ -12,6 +12,7 @@ from pipelines.streaming import PlayOptions, Stream, StreamModel, find_sources
 from pipelines.streaming.messages import Remark
 from pipelines.streaming.predicting.prediction import Prediction
 from tests.features.made_media import AudioTrackOptions, write_media
+from tests.file_server import file_server
 from tests.streaming.flaky_server import Script, serving
 from tests.streaming.made_streams import chirp, played, scores_of, small_model, write_sound
 from tests.streaming.rtsp_server import RtspServer, rtsp_server
@@ -141,3 +142,15 @@ def test_a_server_that_stays_away_is_given_up(tmp_path: Path, model: StreamModel
 def test_an_address_that_was_never_there(model: StreamModel) -> None:
     with pytest.raises(InputError, match="cannot be opened"):
         listened("http://127.0.0.1:9/a.wav", model)
+
+
+def test_an_mp4_with_its_index_at_the_end_from_a_server_that_does_not_seek(tmp_path: Path, model: StreamModel) -> None:
+    """One line that says what helps, at once: trying again would give the same."""
+    sound = write_media(tmp_path / "a.mp4", None, AudioTrackOptions(samples=np.stack([chirp(9.0, 44_100)] * 2)))
+    with file_server(sound.read_bytes(), "a.mp4") as server:
+        server.behaviour.ranges = False
+        with pytest.raises(InputError, match=r"does not take Range requests: download it first"):
+            listened(server.url, model)
+        assert len(server.behaviour.requests) == 1
+        server.behaviour.ranges = True
+        assert len(listened(server.url, model)[0]) == 90

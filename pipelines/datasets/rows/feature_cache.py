@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,9 +128,11 @@ def _in_parallel(
 
 
 def _worth(items: Sequence[Item]) -> int:
-    """How many processes pay off; a recording of unknown length is taken to be long."""
+    """How many processes pay off, of those that `--threads` allows; a recording of unknown length counts as long."""
+    import torch
+
     seconds = sum(WORTH_A_WORKER if item.duration is None else item.duration for item in items)
-    return min(os.cpu_count() or 1, MOST_WORKERS, int(seconds / WORTH_A_WORKER))
+    return min(torch.get_num_threads(), MOST_WORKERS, int(seconds / WORTH_A_WORKER))
 
 
 def _is_there(media: Path, target: Target, streams: StreamFactory) -> bool:

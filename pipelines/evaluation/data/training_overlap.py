@@ -73,12 +73,18 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
             "little about new ones"
         )
     trained, scored = (dividing_options(values) for values in (recorded_options(record, dataset), options))
-    if trained == scored:
+    if trained == scored or _kept_out(trained, scored, part):
         return None
     return (
         f"{path} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what it is "
         "scored on"
     )
+
+
+def _kept_out(trained: Mapping[str, Any], scored: Mapping[str, Any], part: str) -> bool:
+    """Whether what is scored is a group (a speaker, a fold) that training kept out by name."""
+    group = scored.get("fold" if part == "validation" else "test_fold")
+    return group is not None and group in (trained.get("fold"), trained.get("test_fold"))
 
 
 def _said(options: Mapping[str, Any]) -> str:

@@ -113,7 +113,7 @@ class Evaluation:
             parts.append(
                 f"accuracy {100 * last.accuracy:.2f} %{_interval(last.interval)} at the last token, "
                 f"{100 * self.clips['mean'].accuracy:.2f} % by the mean, "
-                f"{100 * self.clips['vote'].accuracy:.2f} % by majority vote; {last.clips:,} clips"
+                f"{100 * self.clips['vote'].accuracy:.2f} % by the vote of its tokens; {last.clips:,} clips"
             )
         if self.honesty is not None:
             parts.append(self.honesty.headline())

@@ -55,6 +55,7 @@ class FfmpegReader:
         self._start, self._stop = start, stop
         self._skew = LARGEST_LIVE_SKEW if live else LARGEST_SKEW
         self._bad_packets = 0
+        self._bad_at_the_end = 0  # those after which nothing came
         self._audio: AudioTrackReader | None = None
         self._video: VideoTrackReader | None = None
         self._streams: list[Any] = []
@@ -154,8 +155,10 @@ class FfmpegReader:
                     continue
                 except (av.error.FFmpegError, ValueError):
                     self._bad_packets += 1
+                    self._bad_at_the_end += 1
                     continue
                 for frame in frames:
+                    self._bad_at_the_end = 0
                     yield tracks[packet.stream.index], frame
             return
         except (av.error.FFmpegError, OSError) as error:
@@ -204,7 +207,9 @@ class FfmpegReader:
             ):
                 # More than half: a last picture that stays may account for less.
                 problems.append(f"a track is {seconds:.1f} s shorter than its header says")
-        if self._bad_packets:
+        # A last packet that cannot be decoded, of a file that was played to its end: many encoders leave one.
+        leftover = whole and not problems and self._bad_packets == self._bad_at_the_end == 1
+        if self._bad_packets and not leftover:
             problems.append(f"packets that cannot be decoded: {self._bad_packets}")
         late = sum(track.late for track in self._tracks)
         if late:

@@ -11,6 +11,10 @@ from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.feature_player import play_rows
 from pipelines.streaming.playing.media_player import MediaPlayer
 
+MP4_WITHOUT_SEEKING = (
+    "an MP4 whose index is at its end cannot be played from a server that does not take Range requests: download it "
+    "first, or write it with `-movflags +faststart`"
+)
 FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds between attempts to reconnect; each waits twice as long
 
 
@@ -76,6 +80,8 @@ def _play_connected(emitter: RowEmitter) -> None:
         except CotransError as error:
             if lost_at is None and player.info is None:
                 raise  # it was never there
+            if _needs_seeking(player, emitter):
+                raise InputError(f"{emitter.source.name}: {MP4_WITHOUT_SEEKING}") from error
             reason = error.problem if isinstance(error, SourceError) else str(error)
         if began is None and player.clock.started:
             began = player.clock.wall(0.0)
@@ -89,6 +95,12 @@ def _play_connected(emitter: RowEmitter) -> None:
         emitter.remark(f"connection lost ({reason}): trying again in {delay:g} s")
         if stop.wait(delay):
             raise StoppedError
+
+
+def _needs_seeking(player: MediaPlayer, emitter: RowEmitter) -> bool:
+    """Whether an MP4 was opened and then gave nothing: ffmpeg found its index at the end, and could not go back."""
+    opened = player.info is not None and "mp4" in player.info.format.split(",")
+    return opened and not player.live and emitter.next.index == 0
 
 
 def _played_enough(emitter: RowEmitter, player: MediaPlayer) -> bool:
