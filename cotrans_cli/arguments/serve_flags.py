@@ -38,13 +38,14 @@ KeepServing = Annotated[
 def serve_options(serve: str | None, token: str | None, keep_serving: bool) -> ServeOptions | None:
     """None: nothing is served. What cannot be served is said before anything is loaded."""
     from pipelines.errors import UsageError
-    from pipelines.serving.address import parse_serving
-    from pipelines.serving.server import check_installed
 
     if serve is None:
         if token is not None or keep_serving:
             raise UsageError("--token and --keep-serving are about the live page: add --serve PORT")
         return None
+    from pipelines.serving.address import parse_serving
+    from pipelines.serving.server import check_installed
+
     check_installed()
     options = parse_serving(serve, token)
     options.listen().close()

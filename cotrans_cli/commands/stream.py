@@ -249,55 +249,65 @@ def stream(
 
     The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
     """
-    from cotrans_cli.display.live_page import LivePage
-    from cotrans_cli.display.live_view import can_show, observing
-    from pipelines.checkpoints.labels import parse_labels
-    from pipelines.devices import use_threads
     from pipelines.features.request import parse_weights
+    from pipelines.quick_torch import defer_compiler
     from pipelines.settings import load_settings
-    from pipelines.streaming import PlayOptions, PredictionOptions, find_sources, open_model
+    from pipelines.streaming.options import PlayOptions, PredictionOptions
     from pipelines.streaming.output.choice import OutputOptions
     from pipelines.streaming.predicting.label_rule import parse_thresholds
     from pipelines.streaming.predicting.model_choice import choose_models
-    from pipelines.streaming.run import RunOptions, StreamRun
-    from pipelines.streaming.several_models import watched
+    from pipelines.streaming.sources.source import find_sources
 
+    # What is wrong with the arguments is told before PyTorch is imported, which takes a second.
     settings = load_settings()
     common, by_class = parse_thresholds(threshold or [])
-    use_threads(settings.threads if threads is None else threads)
-    nothing_else = out is not None or not (format or scores or segments)
-    watching = nothing_else and not plain and can_show()
-    output = None if watching and out is None else OutputOptions(format, out, scores, segments)
-    options = RunOptions(
-        play=PlayOptions(
-            fast=fast,
-            late=cast(Any, late),
-            longest_lag=longest_lag,
-            start=start,
-            duration=duration,
-            loop=loop,
-            at_once=at_once,
-            pcm=_pcm(rate, channels, sample_format),
-            hop=hop,
-            reconnects=reconnects,
-            snapshot=snapshot,
-            every=every,
-            resume=resume,
-        ),
-        prediction=PredictionOptions(top_k, common, smooth, by_class, tuple(only or ()), tuple(hide or ()), least),
-        output=output,
-        overlay=overlay,
-        summary=summary,
-        report=_report(report, embed, truth),
+    play = PlayOptions(
+        fast=fast,
+        late=cast(Any, late),
+        longest_lag=longest_lag,
+        start=start,
+        duration=duration,
+        loop=loop,
+        at_once=at_once,
+        pcm=_pcm(rate, channels, sample_format),
+        hop=hop,
+        reconnects=reconnects,
+        snapshot=snapshot,
+        every=every,
+        resume=resume,
     )
+    prediction = PredictionOptions(top_k, common, smooth, by_class, tuple(only or ()), tuple(hide or ()), least)
+    written = OutputOptions(format, out, scores, segments)
     served = serve_flags.serve_options(serve, token, keep_serving)
     opened = find_sources(sources)
     if all(source.problem for source in opened):  # no model is needed to say so
         for source in opened:
             note(f"cotrans: error: {source.problem}")
         return BAD_INPUTS
+    play.check_sources(opened)
     choice = choose_models(model, opened)
     request = feature_flags.feature_request(features, hop, option, weights, random_weights)
+
+    defer_compiler()
+    from cotrans_cli.display.live_page import LivePage
+    from cotrans_cli.display.live_view import can_show, observing
+    from pipelines.checkpoints.labels import parse_labels
+    from pipelines.devices import use_threads
+    from pipelines.streaming.predicting.stream_model import open_model
+    from pipelines.streaming.run import RunOptions, StreamRun
+    from pipelines.streaming.several_models import watched
+
+    use_threads(settings.threads if threads is None else threads)
+    nothing_else = out is not None or not (format or scores or segments)
+    watching = nothing_else and not plain and can_show()
+    options = RunOptions(
+        play=play,
+        prediction=prediction,
+        output=None if watching and out is None else written,
+        overlay=overlay,
+        summary=summary,
+        report=_report(report, embed, truth),
+    )
     models = [
         open_model(
             name,
@@ -335,7 +345,7 @@ def stream(
 
 def _pcm(rate: int | None, channels: int | None, sample_format: str | None) -> Any:
     from pipelines.errors import UsageError
-    from pipelines.streaming import PcmOptions
+    from pipelines.streaming.options import PcmOptions
 
     if rate is None:
         if channels is not None or sample_format is not None:
@@ -346,10 +356,11 @@ def _pcm(rate: int | None, channels: int | None, sample_format: str | None) -> A
 
 def _report(path: Path | None, embed: bool, truth: Path | None) -> Any:
     from pipelines.errors import UsageError
-    from pipelines.streaming.output.report import ReportOptions
 
     if path is None:
         if embed or truth is not None:
             raise UsageError("--embed and --truth are about a report: add --report FILE.html")
         return None
+    from pipelines.streaming.output.report import ReportOptions
+
     return ReportOptions(path, embed, truth)

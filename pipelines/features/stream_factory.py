@@ -21,7 +21,7 @@ from pipelines.features.networks.files import (
 )
 from pipelines.features.request import LONGEST_HOP, ONLY, FeatureRequest
 from pipelines.features.spec import FeatureSpec, Option, spec_difference
-from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor, video_options
+from pipelines.features.video import VIDEO_EXTRACTORS, video_options
 from pipelines.features.weights.store import WeightStore
 from pipelines.wording import did_you_mean
 
@@ -108,6 +108,8 @@ class StreamFactory:
         if name in AUDIO_EXTRACTORS:
             random = self.request.random_weights and needs_weights(name)
             return build_audio_extractor(name, hop, options, weights, random, self.request.align)
+        from pipelines.features.video import build_video_extractor
+
         return build_video_extractor(name, weights, self.request.random_weights, options, self._device)
 
     def _weights_of(self, name: str) -> Path | None:

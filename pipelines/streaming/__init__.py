@@ -1,42 +1,59 @@
 """Live prediction: sources, pacing, the stream session and sinks.
 
-from pipelines.streaming import open_model, open_stream
+    from pipelines.streaming import open_model, open_stream
 
-model = open_model("sound-events")
-with open_stream("video.mp4", model) as stream:
-    for prediction in stream:
-        print(prediction.time, prediction.label, prediction.score)
+    model = open_model("sound-events")
+    with open_stream("video.mp4", model) as stream:
+        for prediction in stream:
+            print(prediction.time, prediction.label, prediction.score)
+
+Names are looked up when they are used: what only reads options or finds sources does not wait for PyTorch.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipelines.streaming.messages import SourceEnded
-from pipelines.streaming.options import PcmOptions, PlayOptions, PredictionOptions
-from pipelines.streaming.output.summary import Summary
-from pipelines.streaming.pipeline import Stream
-from pipelines.streaming.predicting.prediction import Prediction
-from pipelines.streaming.predicting.session import StreamSession
-from pipelines.streaming.predicting.stream_model import StreamModel, open_model
-from pipelines.streaming.sources.source import StreamSource, find_sources
+if TYPE_CHECKING:
+    from pipelines.streaming.messages import SourceEnded as SourceEnded
+    from pipelines.streaming.options import PcmOptions as PcmOptions
+    from pipelines.streaming.options import PlayOptions as PlayOptions
+    from pipelines.streaming.options import PredictionOptions as PredictionOptions
+    from pipelines.streaming.output.summary import Summary as Summary
+    from pipelines.streaming.pipeline import Stream as Stream
+    from pipelines.streaming.predicting.prediction import Prediction as Prediction
+    from pipelines.streaming.predicting.session import StreamSession as StreamSession
+    from pipelines.streaming.predicting.stream_model import StreamModel as StreamModel
+    from pipelines.streaming.predicting.stream_model import open_model as open_model
+    from pipelines.streaming.sources.source import StreamSource as StreamSource
+    from pipelines.streaming.sources.source import find_sources as find_sources
 
-__all__ = [
-    "PcmOptions",
-    "PlayOptions",
-    "Prediction",
-    "PredictionOptions",
-    "SourceEnded",
-    "Stream",
-    "StreamModel",
-    "StreamSession",
-    "StreamSource",
-    "Summary",
-    "find_sources",
-    "open_model",
-    "open_stream",
-]
+# Public name -> the module that has it.
+_PUBLIC = {
+    "PcmOptions": "pipelines.streaming.options",
+    "PlayOptions": "pipelines.streaming.options",
+    "Prediction": "pipelines.streaming.predicting.prediction",
+    "PredictionOptions": "pipelines.streaming.options",
+    "SourceEnded": "pipelines.streaming.messages",
+    "Stream": "pipelines.streaming.pipeline",
+    "StreamModel": "pipelines.streaming.predicting.stream_model",
+    "StreamSession": "pipelines.streaming.predicting.session",
+    "StreamSource": "pipelines.streaming.sources.source",
+    "Summary": "pipelines.streaming.output.summary",
+    "find_sources": "pipelines.streaming.sources.source",
+    "open_model": "pipelines.streaming.predicting.stream_model",
+}
+__all__ = [*_PUBLIC, "open_stream"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value  # looked up once
+    return value
 
 
 def open_stream(
@@ -59,5 +76,10 @@ def open_stream(
     `with` block ends all its threads, `stream.summary()` says how it went. If no source can be played, iterating raises
     the error of the first; otherwise the errors are in `stream.errors`.
     """
+    from pipelines.streaming.options import PlayOptions
+    from pipelines.streaming.pipeline import Stream
+    from pipelines.streaming.predicting.stream_model import open_model
+    from pipelines.streaming.sources.source import find_sources
+
     texts = [sources] if isinstance(sources, str) else list(sources)
     return Stream(find_sources(texts), model or open_model(), PlayOptions(**play), prediction)

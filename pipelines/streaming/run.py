@@ -6,15 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from pipelines.errors import InputError, UsageError
 from pipelines.files import check_writable, refuse_overwriting, unwritable, write_text
 from pipelines.streaming.observing import Observer
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
-from pipelines.streaming.output.overlay import SUFFIXES, Overlay
-from pipelines.streaming.output.report import ReportOptions, ReportSink
 from pipelines.streaming.output.sinks import Sink
 from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.pipeline import Stream
@@ -22,6 +20,9 @@ from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.several_models import SeveralModels, watched
 from pipelines.streaming.sources.source import StreamSource
+
+if TYPE_CHECKING:
+    from pipelines.streaming.output.report import ReportOptions, ReportSink
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class StreamRun:
         self._sinks: list[Sink] = []
         self._report: ReportSink | None = None
         if options.report is not None:
+            from pipelines.streaming.output.report import ReportSink
+
             options.report.check_play(options.play)
             self._report = ReportSink(options.report, self.stream.sources, models, options.prediction)
         if options.output is not None:
@@ -89,6 +92,8 @@ class StreamRun:
                 )
             )
         if options.overlay is not None:
+            from pipelines.streaming.output.overlay import Overlay
+
             self._sinks.append(Overlay(Path(sources[0].target), options.overlay, options.play))
         if self._report is not None:
             self._sinks.append(self._report)
@@ -163,6 +168,8 @@ def check_outputs(options: RunOptions, sources: Sequence[StreamSource], models: 
 
 def check_overlay(options: RunOptions, sources: Sequence[StreamSource], models: Sequence[StreamModel]) -> None:
     """Refuse what an overlay cannot be made of, or written as."""
+    from pipelines.streaming.output.overlay import SUFFIXES
+
     if len(models) > 1:
         raise UsageError("--overlay draws the labels of one model: give one --model")
     if options.overlay is not None and options.overlay.suffix.lower() not in SUFFIXES:

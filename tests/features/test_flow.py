@@ -6,7 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
-from pipelines.features.video.flow import BOUND, FlowMethod, FlowStack, to_levels
+from pipelines.features.video.choices import FlowMethod
+from pipelines.features.video.flow import BOUND, FlowStack, to_levels
 from pipelines.features.video.preprocessing import resize_mmaction
 
 

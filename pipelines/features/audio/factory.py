@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -10,23 +11,18 @@ from typing import Any
 
 from pipelines.errors import UsageError
 from pipelines.features.audio import librosa_features
-from pipelines.features.audio.logmel import build_logmel
-from pipelines.features.audio.musicnn.extractor import build_musicnn
-from pipelines.features.audio.speech.extractor import build_speech
-from pipelines.features.audio.vggish import build_vggish
-from pipelines.features.audio.yamnet import build_yamnet
 from pipelines.features.extractor import AudioExtractor
 from pipelines.features.spec import Align, Option
 
-BUILDERS: Mapping[str, Callable[..., AudioExtractor]] = {
-    "vggish": build_vggish,
-    "musicnn": build_musicnn,
-    "logmel": build_logmel,
-    "speech": build_speech,
-    "yamnet": build_yamnet,
-    **librosa_features.BUILDERS,
+# The module and the function that builds an extractor, imported when it is built: `logmel` needs no PyTorch.
+BUILDERS: Mapping[str, tuple[str, str]] = {
+    "vggish": ("pipelines.features.audio.vggish", "build_vggish"),
+    "musicnn": ("pipelines.features.audio.musicnn.extractor", "build_musicnn"),
+    "logmel": ("pipelines.features.audio.logmel", "build_logmel"),
+    "speech": ("pipelines.features.audio.speech.extractor", "build_speech"),
+    "yamnet": ("pipelines.features.audio.yamnet", "build_yamnet"),
 }
-AUDIO_EXTRACTORS = tuple(BUILDERS)
+AUDIO_EXTRACTORS = (*BUILDERS, *librosa_features.BUILDERS)
 # Parameters of the builders that are not options of the extractor.
 NOT_OPTIONS = ("hop", "weights_path", "random_weights", "align")
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -73,9 +69,13 @@ def build_audio_extractor(
 
 
 def _builder(name: str) -> Callable[..., AudioExtractor]:
+    if name in librosa_features.BUILDERS:
+        return librosa_features.BUILDERS[name]
     if name not in BUILDERS:
         raise UsageError(f"there is no audio extractor '{name}': choose from {', '.join(AUDIO_EXTRACTORS)}")
-    return BUILDERS[name]
+    module, function = BUILDERS[name]
+    builder: Callable[..., AudioExtractor] = getattr(importlib.import_module(module), function)
+    return builder
 
 
 def _as_type_of(default: Option, value: Option, what: str) -> Option:

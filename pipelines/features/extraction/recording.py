@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +25,8 @@ from pipelines.features.files.feature_files import (
 from pipelines.features.files.layout import TargetFiles, target_files
 from pipelines.features.files.npy_writer import Dtype
 from pipelines.features.joint import FeatureStream, feature_rows
-from pipelines.features.media import AudioBlock, DamagedMediaError, MediaReader, VideoFrame, decode
+from pipelines.features.media import DamagedMediaError, MediaReader, decode
+from pipelines.features.media.joined_audio import in_larger_blocks
 from pipelines.features.spec import FeatureSpec, spec_difference
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.file_lock import LockBusyError, file_lock
@@ -34,9 +35,6 @@ from pipelines.files import FULL_DISK, unwritable
 # done: written. skipped: was there. damaged: what could be decoded was written or was there. failed: nothing is
 # there. busy: another run is at it. conflict: features with other settings, or of another file, are there.
 Status = Literal["done", "skipped", "damaged", "failed", "busy", "conflict"]
-
-# Codecs hand out audio in pieces of some 20 ms. Rows do not depend on the pieces, but the time does.
-BLOCK_SECONDS = 4.0
 
 CLOSED_FOLDER = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -150,31 +148,6 @@ def _write(
     manifest = Manifest(spec, replace(source, duration=duration), writer.rows, target.dtype, target.layout, notes)
     write_manifest(files, manifest)
     return replace(_described(recording, manifest, "done"), fresh=True)
-
-
-def in_larger_blocks(items: Iterable[AudioBlock | VideoFrame]) -> Iterator[AudioBlock | VideoFrame]:
-    """The same media with consecutive audio blocks joined; frames pass by blocks that are being joined."""
-    held: list[AudioBlock] = []
-    damage = None
-    try:
-        for item in items:
-            if not isinstance(item, AudioBlock):
-                yield item
-                continue
-            held.append(item)
-            if held[-1].end - held[0].time >= BLOCK_SECONDS:
-                yield _joined(held)
-                held = []
-    except DamagedMediaError as error:
-        damage = error
-    if held:
-        yield _joined(held)
-    if damage is not None:
-        raise damage
-
-
-def _joined(blocks: list[AudioBlock]) -> AudioBlock:
-    return AudioBlock(np.concatenate([block.samples for block in blocks]), blocks[0].rate, blocks[0].time)
 
 
 def _existing(

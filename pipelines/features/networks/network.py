@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.features.row_clock import FrameChoice
 from pipelines.features.spec import Kind, Option
-from pipelines.features.video.preprocessing import IMAGENET_DEVIATION, IMAGENET_MEAN, resize_and_crop
 
 USUAL_SIDE = 224  # pixels, where the network takes pictures of any size
 USUAL_RATE = 16_000  # Hz, where the file does not say one
@@ -120,6 +119,8 @@ def checked_options(name: str, wanted: NetworkInput, options: Mapping[str, Optio
 
 def picture_input(image: NDArray[np.uint8], wanted: NetworkInput, scale: str) -> NDArray[np.float32]:
     """(h, w, 3) RGB -> the network's input: resized to cover its size, centre-cropped, scaled."""
+    from pipelines.features.video.preprocessing import IMAGENET_DEVIATION, IMAGENET_MEAN, resize_and_crop
+
     scaled = resize_and_crop(image, wanted.picture_size).astype(np.float64)
     if scale == "imagenet":
         scaled = (scaled / 255 - np.array(IMAGENET_MEAN)) / np.array(IMAGENET_DEVIATION)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,30 +14,20 @@ from torch import Tensor, nn
 
 from pipelines.errors import MissingDependencyError, UsageError
 from pipelines.features.extractor import VideoExtractor
-from pipelines.features.row_clock import FrameChoice
 from pipelines.features.spec import ExtractorSpec, Option
 from pipelines.features.video import flow, motion
+from pipelines.features.video.choices import checked_options
 from pipelines.features.video.efficientnet import EfficientNetLite0
 from pipelines.features.video.efficientnet_runtime import fast_form
 from pipelines.features.video.extractors import NetworkExtractor
 from pipelines.features.video.key_tables import EFFICIENTNET_TABLES, MOBILENET_TABLES, RESNET_TABLES, KeyTable
 from pipelines.features.video.mobilenet import MobileNetV2
 from pipelines.features.video.parameters import fill_randomly, load_weights
-from pipelines.features.video.preprocessing import CROP, Preprocessing, preprocess
+from pipelines.features.video.preprocessing import CROP, preprocess
 from pipelines.features.video.resnet import ResNet50
 from pipelines.features.weights.registry import SHIPPED
 from pipelines.files import file_sha256
 
-# The preprocessing "auto" is that of the project whose naming the weight file has.
-RGB_OPTIONS: Mapping[str, Option] = {"preprocessing": "auto", "frame": "centre"}
-FLOW_OPTIONS: Mapping[str, Option] = {"flow": "dis"}
-EFFICIENTNET_OPTIONS: Mapping[str, Option] = {"output": "features", "frame": "centre"}
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "preprocessing": ("auto", *(name for name in get_args(Preprocessing) if name != "efficientnet")),
-    "output": ("features", "classes"),
-    "frame": get_args(FrameChoice),
-    "flow": get_args(flow.FlowMethod),
-}
 USUAL_FRAME = 0.04  # seconds; a stack's window is stated for 25 frames per second
 
 
@@ -47,33 +37,18 @@ class Network:
     arguments: Mapping[str, Any]
     head: str  # the layer after the features
     tables: tuple[KeyTable, ...]
-    options: Mapping[str, Option]
     frames_per_row: int = 1
     shipped: str | None = None  # the weight file in `weights/`
 
 
 NETWORKS = {
     "efficientnet_lite0": Network(
-        EfficientNetLite0,
-        {},
-        "_fc",
-        EFFICIENTNET_TABLES,
-        EFFICIENTNET_OPTIONS,
-        shipped="efficientnet_lite0.safetensors",
+        EfficientNetLite0, {}, "_fc", EFFICIENTNET_TABLES, shipped="efficientnet_lite0.safetensors"
     ),
-    "resnet50": Network(ResNet50, {}, "fc", RESNET_TABLES, RGB_OPTIONS),
-    "mobilenet_v2": Network(MobileNetV2, {}, "classifier.1", MOBILENET_TABLES, RGB_OPTIONS),
-    "resnet50-flow": Network(ResNet50, {"channels": flow.CHANNELS}, "fc", RESNET_TABLES, FLOW_OPTIONS, flow.FRAMES),
+    "resnet50": Network(ResNet50, {}, "fc", RESNET_TABLES),
+    "mobilenet_v2": Network(MobileNetV2, {}, "classifier.1", MOBILENET_TABLES),
+    "resnet50-flow": Network(ResNet50, {"channels": flow.CHANNELS}, "fc", RESNET_TABLES, flow.FRAMES),
 }
-VIDEO_EXTRACTORS = (*NETWORKS, motion.NAME)
-DEFAULT_VIDEO_EXTRACTOR = "efficientnet_lite0"  # its weights ship with cotrans
-
-
-def video_options(name: str) -> dict[str, Option]:
-    """The options of an extractor and their defaults."""
-    if name == motion.NAME:
-        return dict(motion.OPTIONS)
-    return dict(_network(name).options)
 
 
 def build_video_extractor(
@@ -84,12 +59,12 @@ def build_video_extractor(
     device: str = "cpu",
 ) -> VideoExtractor:
     """An extractor with published weights, or with random ones where that is asked for (marked in its `spec`)."""
-    chosen = _checked(name, video_options(name), options or {})
+    chosen = checked_options(name, options or {})
     if random_weights and weights_path is not None:
         raise UsageError(f"{name}: either a weight file or random weights, not both")
     if name == motion.NAME:
         return motion.build_motion_extractor(weights_path, random_weights, chosen)
-    kind = _network(name)
+    kind = NETWORKS[name]
     with torch.device("meta"):  # no time is spent on numbers that are replaced
         network: nn.Module = kind.build(**kind.arguments)
     project = "torchvision"
@@ -130,18 +105,3 @@ def _prepare(options: Mapping[str, Option]) -> Any:
         return preprocess(frames[0], preprocessing)  # type: ignore[arg-type]
 
     return prepare
-
-
-def _network(name: str) -> Network:
-    if name not in NETWORKS:
-        raise UsageError(f"there is no video extractor '{name}': choose from {', '.join(VIDEO_EXTRACTORS)}")
-    return NETWORKS[name]
-
-
-def _checked(name: str, known: Mapping[str, Option], options: Mapping[str, Option]) -> dict[str, Option]:
-    for key, value in options.items():
-        if key not in known:
-            raise UsageError(f"{name} has no option '{key}': choose from {', '.join(known)}")
-        if value not in CHOICES[key]:
-            raise UsageError(f"option {key} of {name}: '{value}' is not one of {', '.join(CHOICES[key])}")
-    return {**known, **options}

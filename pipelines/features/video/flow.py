@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import UsageError
+from pipelines.features.video.choices import FlowMethod
 from pipelines.features.video.preprocessing import centre_crop, resize_mmaction
-
-FlowMethod = Literal["dis", "farneback"]
 
 PAIRS = 5  # flow fields in a stack
 FRAMES = PAIRS + 1

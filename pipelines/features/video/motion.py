@@ -39,7 +39,6 @@ TAPS = 5  # rows that each of them sees, so far apart
 REACH = (TAPS - 1) * sum(DILATIONS)  # 28 rows back
 FLOW_UNIT, CHANGE_UNIT, LIMIT = 2.0, 12.0, 4.0  # pixels and grey levels that count as 1; what is more is cut off
 LEAST_CONTRAST = 8.0  # grey levels: a picture that is nearly flat is not blown up to noise
-OPTIONS: dict[str, Option] = {"frame": "centre"}
 TABLE = KeyTable("cotrans", ((r"(convolutions|norms|linear|norm|inward|temporal)\.", r"\1."),), "motion")
 
 Grey = NDArray[np.uint8]  # (SIDE, SIDE)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-Preprocessing = Literal["torchvision", "mmaction2", "efficientnet"]
+from pipelines.features.video.choices import Preprocessing
 
 SHORT_SIDE = 256  # pixels after resizing
 CROP = 224  # pixels

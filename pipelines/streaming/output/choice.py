@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pipelines.errors import InputError, UsageError
 from pipelines.streaming.options import PredictionOptions
 from pipelines.streaming.output.formats import DEFAULT, FORMATS, SUBTITLES, SUFFIXES, Content, SubtitleKind
 from pipelines.streaming.output.segments import SegmentMerger
 from pipelines.streaming.output.sinks import FolderSink, FrameSink, SegmentSink, Sink
-from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource
+
+if TYPE_CHECKING:
+    from pipelines.streaming.predicting.stream_model import StreamModel
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
+from typing import TYPE_CHECKING
 
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import FeatureSpec
@@ -14,8 +15,10 @@ from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.playing.control import SourceControl
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.pump import MediaItem, OpenMedia
-from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource
+
+if TYPE_CHECKING:
+    from pipelines.streaming.predicting.stream_model import StreamModel
 
 # Source, whether its sound and its pictures are wanted, how it is played, and what ends the reading.
 MediaOpener = Callable[[StreamSource, bool, bool, PlayOptions, Event], OpenMedia]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Protocol
 
-from pipelines.features.extraction.recording import in_larger_blocks
 from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame
+from pipelines.features.media.joined_audio import in_larger_blocks
 
 MediaItem = AudioBlock | VideoFrame
 # Pieces that may wait. A decoded picture of full HD takes 3 MB, a block of sound 0.1 MB at most.

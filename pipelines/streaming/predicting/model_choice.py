@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.checkpoints.builtin import find_model
 from pipelines.errors import UsageError
 from pipelines.features.default_features import tracks_of
 from pipelines.settings import DEFAULT_MODEL, load_settings
@@ -24,7 +25,17 @@ class ModelChoice:
 
 
 def choose_models(given: str | None, sources: Sequence[StreamSource]) -> ModelChoice:
-    """The models that `given` names (`A,B`), else the user's default, else one for sound or for silent pictures."""
+    """The models that `given` names (`A,B`), else the user's default, else one for sound or for silent pictures.
+
+    A name that means nothing is refused here, before anything is loaded.
+    """
+    choice = _choose(given, sources)
+    for name in choice.names:
+        find_model(name)
+    return choice
+
+
+def _choose(given: str | None, sources: Sequence[StreamSource]) -> ModelChoice:
     if given is not None:
         names = [given] if Path(given).exists() else [name.strip() for name in given.split(SEPARATOR)]
         if not all(names):
