@@ -17,6 +17,7 @@ from cotrans_cli.commands import (
     data,
     demo,
     evaluate,
+    export,
     extract,
     flops,
     info,
@@ -67,6 +68,7 @@ app.command("stream", epilog=stream.EXAMPLES)(stream.stream)
 app.command("extract", epilog=extract.EXAMPLES)(extract.extract)
 app.command("train", epilog=train.EXAMPLES)(train.train)
 app.command("convert", epilog=convert.EXAMPLES)(convert.convert)
+app.command("export", epilog=export.EXAMPLES)(export.export)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("flops", epilog=flops.EXAMPLES)(flops.flops)
 app.command("info", epilog=info.EXAMPLES)(info.info)

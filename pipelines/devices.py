@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from pipelines.errors import MissingDependencyError, UsageError
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
 DEVICES = ("auto", "cpu", "cuda")
+THREADS = "OMP_NUM_THREADS"  # the environment variable that PyTorch looks at when it is imported
 
 
 def choose_device(name: str) -> torch.device:
@@ -25,14 +28,26 @@ def choose_device(name: str) -> torch.device:
 
 
 def use_threads(count: int | None) -> None:
-    """Let PyTorch work with that many threads; None: as many as it likes."""
-    import torch
-
+    """Let PyTorch and other runtimes work with that many threads; None: as many as they like."""
     if count is None:
         return
     if count < 1:
         raise UsageError(f"--threads must be at least 1, not {count}")
-    torch.set_num_threads(count)
+    os.environ[THREADS] = str(count)
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(count)
+
+
+def thread_count() -> int:
+    """Threads that a runtime beside PyTorch may work with, without importing PyTorch; 0: as many as it likes."""
+    if "torch" in sys.modules:
+        import torch
+
+        return torch.get_num_threads()
+    said = os.environ.get(THREADS, "").split(",")[0]
+    return int(said) if said.isdecimal() else 0
 
 
 def multiplies_bfloat16(device: torch.device) -> bool:

@@ -19,11 +19,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "datasets": ("features",),
     "pages": ("features", "datasets"),
     "checkpoints": ("model", "metrics", "costs", "features"),
+    "exporting": ("model", "metrics", "features", "checkpoints"),
     "running": ("model",),
     "flops": ("model", "costs", "checkpoints"),
     "training": ("model", "metrics", "features", "datasets", "pages", "checkpoints", "running"),
     "evaluation": ("model", "metrics", "costs", "features", "datasets", "checkpoints", "running", "training"),
-    "streaming": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "running"),
+    "streaming": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "exporting", "running"),
     "serving": ("features", "pages", "streaming"),
     "api": ("features", "datasets", "checkpoints", "running", "training", "evaluation"),
 }

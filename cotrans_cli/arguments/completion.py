@@ -59,6 +59,8 @@ TABLE: dict[tuple[str, str], Values] = {
     ("evaluate", "--model"): _models,
     ("extract", "--model"): _models,
     ("info", "file"): _models,
+    ("export", "model"): _models,
+    ("export", "--format"): lambda: ("onnx", "torch-export"),
     ("train", "--model"): _presets,
     ("train", "--init"): _models,
     ("flops", "--model"): _presets,

@@ -68,6 +68,10 @@ class ContinualModel(nn.Module):
     def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
         """The state of `batch_size` streams before their first token; `start` as in `forward`."""
 
+    def traced_state(self, batch_size: int = 1) -> StreamState:
+        """`initial_state` for a step that is traced into a graph: as exact, without branches on values."""
+        return self.initial_state(batch_size)
+
     def step(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
         """One token (B, input_width) in, logits (B, classes) out. `state` is left as it is.
 

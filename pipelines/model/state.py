@@ -43,6 +43,18 @@ class RetroactiveState(NamedTuple):
     error: Tensor  # (B, h, slots, 2) float64: bound of the absolute error of mass and value mass
 
 
+class CachedState(NamedTuple):
+    """Inputs and projections of the window, from which a step computes all rows anew.
+
+    As exact as a retroactive state, and without branches on values: what an exported graph carries in its place.
+    """
+
+    token: Tensor  # (B, slots, d) block input, for the residual
+    query: Tensor  # (B, h, slots, d / h), scaled
+    key: Tensor  # (B, h, slots, d / h)
+    value: Tensor  # (B, h, slots, d / h)
+
+
 class FoldedState(NamedTuple):
     """Tokens of the window and their projections without position. See `folding.py`."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.devices import thread_count
 from pipelines.errors import CheckpointError, MissingDependencyError, UsageError
 from pipelines.features.networks.network import described_input, only_input
 from pipelines.wording import one_line
@@ -53,10 +54,8 @@ def _open_session(path: Path) -> Any:
         import onnxruntime
     except ImportError as error:
         raise MissingDependencyError("ONNX extractors need onnxruntime: pip install 'cotrans[onnx]'") from error
-    import torch
-
     settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = torch.get_num_threads()
+    settings.intra_op_num_threads = thread_count()
     settings.log_severity_level = 4  # what is wrong is raised; nothing is printed
     try:
         return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])

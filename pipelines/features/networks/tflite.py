@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.devices import thread_count
 from pipelines.errors import CheckpointError, MissingDependencyError, UsageError
 from pipelines.features.networks.network import described_input, only_input
 from pipelines.features.networks.tflite_metadata import read_metadata
@@ -109,14 +110,12 @@ def _open_interpreter(path: Path, every_tensor: bool) -> Any:
         raise MissingDependencyError(
             "TensorFlow Lite extractors need ai-edge-litert: pip install 'cotrans[tflite]'"
         ) from error
-    import torch
-
     try:
         with _quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that keeping every tensor takes memory
             interpreter = Interpreter(
                 model_content=path.read_bytes(),
-                num_threads=torch.get_num_threads(),
+                num_threads=thread_count(),
                 experimental_preserve_all_tensors=every_tensor,
             )
         with _quiet():

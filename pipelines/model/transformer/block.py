@@ -1,4 +1,4 @@
-"""One encoder block: its weights, and the four ways in which a stack runs it."""
+"""One encoder block: its weights, and the five ways in which a stack runs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.model.attention.ring import Cursor
 from pipelines.model.linear.projection import Projection
 from pipelines.model.positions.places import NOWHERE, Places
 from pipelines.model.positions.rotary import Rotation, rotate
-from pipelines.model.state import RetroactiveState, SingleOutputState
+from pipelines.model.state import CachedState, RetroactiveState, SingleOutputState
 from pipelines.model.transformer.config import ModelConfig
 
 NORM_EPSILON = 1e-5  # that of torch.nn.TransformerEncoderLayer and of OadTR
@@ -290,6 +290,38 @@ class Block(nn.Module):
         attended = retroactive.update_(state, query, key, value, self.scale, cursor, lead, fading)
         rows = cursor.occupied_rows(state.token, lead)
         return self.finish(rows, join_heads(attended.to(rows.dtype)))
+
+    # ---- cached: all rows computed anew from projections that are kept ----------------------------------------
+
+    def cached_state(self, batch_size: int, class_token: Tensor | None) -> CachedState:
+        """An empty state. class_token: (d,), which takes slot 0 for good, as key and as row."""
+        slots = self.config.window + (0 if class_token is None else 1)
+        like = self.attention_norm.weight
+        token = like.new_zeros(batch_size, slots, self.config.width)
+        rings = [like.new_zeros(batch_size, self.heads, slots, self.head_width) for _ in range(3)]
+        if class_token is not None:
+            token[:, 0] = class_token
+            for ring, part in zip(rings, self.project(class_token.unsqueeze(0)), strict=True):
+                ring[:, :, 0] = part
+        return CachedState(token, *rings)
+
+    def step_cached_(
+        self,
+        token: Tensor,
+        state: CachedState,
+        cursor: Cursor,
+        lead: int,
+        turn: Rotation | None = None,
+        bias: Tensor | None = None,
+    ) -> Tensor:
+        """One token (B, d) in, all rows (B, slots, d) out, in ring order. `state` is written in place."""
+        cursor.write_row(state.token, token, lead)
+        rings = (state.query, state.key, state.value)
+        for ring, part in zip(rings, self.project(token, turn), strict=True):
+            cursor.write(ring, part, lead)
+        query, key, value = (cursor.occupied(ring, lead) for ring in rings)
+        rows = cursor.occupied_rows(state.token, lead)
+        return self.attend_rows(rows, (query, key, value), cursor.mask(lead), bias)
 
 
 def join_heads(attended: Tensor) -> Tensor:

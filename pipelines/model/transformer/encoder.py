@@ -32,6 +32,7 @@ from pipelines.model.positions.rotary import Rotation
 from pipelines.model.state import (
     AgeTables,
     BlockState,
+    CachedState,
     FoldedState,
     FoldedTables,
     RetroactiveState,
@@ -115,17 +116,18 @@ class ContinualEncoder(nn.Module):
 
     # ---- continual inference -------------------------------------------------------------------------------
 
-    def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
+    def initial_state(self, batch_size: int = 1, start: int | Tensor = 0, cached: bool = False) -> StreamState:
         """The state of `batch_size` streams before their first token.
 
-        start: index of that token for recycling encodings (training starts anywhere), one for all or (B,).
+        start: index of that token for recycling encodings (training starts anywhere), one for all or (B,). cached: with
+        cached rows instead of retroactive ones, as `ContinualModel.traced_state` needs it.
         """
         if batch_size < 1:
             raise ConfigurationError(f"batch_size must be at least 1, not {batch_size}")
         device = self._like.device
         offset = torch.as_tensor(start, dtype=torch.long, device=device).expand(batch_size).contiguous().clone()
         tables = self._folded_tables() if self._folded else self._place_tables()
-        states = tuple(self._block_state(index, batch_size) for index in range(1, self.config.blocks + 1))
+        states = tuple(self._block_state(index, batch_size, cached) for index in range(1, self.config.blocks + 1))
         return StreamState(torch.zeros(batch_size, dtype=torch.long, device=device), offset, states, tables)
 
     def step(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
@@ -203,12 +205,14 @@ class ContinualEncoder(nn.Module):
             return None
         return place_tables(self.config, [block.age_bias for block in self._stack], self._like)
 
-    def _block_state(self, index: int, batch_size: int) -> BlockState:
+    def _block_state(self, index: int, batch_size: int, cached: bool) -> BlockState:
         block = self._stack[index - 1]
         if index == 1 and self._folded:
             return folding.empty_state(block, batch_size, all_rows=not self._single_output or self.all_rows)
         if self._single_output and not self.all_rows:
             return block.single_output_state(batch_size, self._class_token_at(index))
+        if index == 1 and cached:
+            return block.cached_state(batch_size, self._class_token_at(index))
         if index == 1:
             return block.retroactive_state(batch_size, self._class_token_at(index))
         return None
@@ -267,8 +271,12 @@ class ContinualEncoder(nn.Module):
         else:
             token = self._positioned(token, state) if self._recycling else token
             turn = turn_at(state, state.position, token.dtype)
-            retroactive = cast(RetroactiveState, first)
-            rows = blocks[0].step_retroactive_(token, retroactive, cursor, lead, turn, fading(state.tables, cursor))
+            if isinstance(first, CachedState):
+                bias = slot_bias(state.tables, 0, cursor, lead, token.dtype)
+                rows = blocks[0].step_cached_(token, first, cursor, lead, turn, bias)
+            else:
+                retroactive = cast(RetroactiveState, first)
+                rows = blocks[0].step_retroactive_(token, retroactive, cursor, lead, turn, fading(state.tables, cursor))
         last = len(blocks) if self.all_rows else len(blocks) - 1
         for index in range(2, last + 1):
             rows, lead = self._with_class_token(rows, lead, index)

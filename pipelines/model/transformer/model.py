@@ -84,6 +84,9 @@ class ContinualTransformer(ContinualModel):
     def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
         return self.encoder.initial_state(batch_size, start)
 
+    def traced_state(self, batch_size: int = 1) -> StreamState:
+        return self.encoder.initial_state(batch_size, cached=True)
+
     def _step_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
         if self.decoder is not None:
             prediction, state = self._step_predict_(token, state, active)

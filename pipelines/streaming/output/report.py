@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.costs.model_cost import model_cost
 from pipelines.errors import CotransError, UsageError
 from pipelines.pages.media import MediaLink, link_media
 from pipelines.pages.packing import as_bytes, packed_rows
@@ -180,7 +179,9 @@ def _stream_figures(summary: Summary, number: int, hop: float) -> list[Figure]:
 
 
 def _model_figures(model: StreamModel) -> list[Figure]:
-    cost = model_cost(model.model.config)
+    from pipelines.costs.model_cost import model_cost
+
+    cost = model_cost(model.config)
     return [
         ("Cost of a step", f"{_short(cost.step.macs)} MACs", f"{cost.reduction:.3g} × less than the whole window"),
         ("Memory of a stream", f"{cost.state_bytes / 1024:,.1f} KiB", f"{_short(cost.parameters)} parameters"),

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import chain, compress, zip_longest
 from operator import not_
 from queue import Queue
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import NonFiniteInputError
-from pipelines.model.state import StreamState
 from pipelines.streaming.messages import Ended, Place, Row
 from pipelines.streaming.output.summary import Statistics
 from pipelines.streaming.playing.inbox import Inbox
@@ -34,7 +34,7 @@ class Result:
 class Mark:
     """A snapshot is due; everything before it in the queue belongs to it."""
 
-    state: StreamState
+    state: Any  # of the session's engine
     recent: dict[int, list[NDArray[np.float32]]]  # by source: rows that the last answers of a lagging model depend on
     places: dict[int, Place]  # by source
     slots: dict[int, int]  # sources that are playing, with their rows of the state

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from pipelines.errors import NonFiniteInputError
-from pipelines.model.continual_model import ContinualModel
-from pipelines.model.state import StreamState
-from pipelines.running.passes import late_pass
-
-Values = NDArray[np.float32]
+from pipelines.exporting.runtime import OnnxStep
+from pipelines.streaming.predicting.engine import StepEngine, SteppingModel, Values
+from pipelines.streaming.predicting.onnx_engine import OnnxEngine
 
 
 class StreamSession:
@@ -24,12 +21,10 @@ class StreamSession:
     way, whether the other rows are still there or not.
     """
 
-    def __init__(self, model: ContinualModel, rows: int = 1) -> None:
+    def __init__(self, model: SteppingModel, rows: int = 1) -> None:
         self.model = model
         self.rows = rows
-        self._device, self._dtype = model.device, model.dtype
-        with torch.inference_mode():
-            self._state = model.initial_state(rows)
+        self._engine = open_engine(model, rows)
         self._tokens = np.zeros((rows, model.config.input_width), np.float32)
         self._seen = [0] * rows
         # What the last answers of a model with a lag depend on: as many tokens as an output reaches back to.
@@ -47,20 +42,12 @@ class StreamSession:
         """
         for row, token in tokens.items():
             self._tokens[row] = token
-        with torch.inference_mode():
-            batch = torch.from_numpy(self._tokens).to(self._device, self._dtype)
-            active = None
-            if len(tokens) < self.rows:
-                active = torch.zeros(self.rows, dtype=torch.bool)
-                active[list(tokens)] = True
-                active = active.to(self._device)
-            try:
-                logits, self._state = self.model.step_(batch, self._state, active)
-            except NonFiniteInputError:
-                for row in tokens:
-                    self._tokens[row] = 0.0
-                raise
-            scores = logits.to("cpu", torch.float32).numpy()
+        try:
+            scores = self._engine.step(self._tokens, list(tokens) if len(tokens) < self.rows else None)
+        except NonFiniteInputError:
+            for row in tokens:
+                self._tokens[row] = 0.0
+            raise
         for row, token in tokens.items():
             self._seen[row] += 1
             self._recent[row].append(token)
@@ -75,19 +62,13 @@ class StreamSession:
         The pass is of this row alone, so its numbers do not depend on what the others do. NaN or infinity raises
         NonFiniteInputError, and no state is changed.
         """
-        with torch.inference_mode():
-            chunk = torch.from_numpy(tokens).to(self._device, self._dtype).unsqueeze(0)
-            state = self._state if self.rows == 1 else self._state.select([row])
-            logits, state = self.model.steps(chunk, state)
-            scores = logits[0].to("cpu", torch.float32).numpy()
-            if not np.isfinite(scores).all():
-                # In a chunk, what is too large spreads to rows whose window it is not in.
-                return np.stack([self.step({row: token})[row] for token in tokens])
-            self._state = state if self.rows == 1 else self._state.put_([row], state)
+        scores = self._engine.steps(row, tokens)
+        if scores is None:  # in a chunk, what is too large spreads to rows whose window it is not in
+            return np.stack([self.step({row: token})[row] for token in tokens])
         self._blind[row] = 0
         self._seen[row] += len(tokens)
         self._recent[row].extend(tokens)
-        return np.asarray(scores)
+        return scores
 
     def seen(self, row: int) -> int:
         """Tokens of a row since its window last started."""
@@ -99,8 +80,7 @@ class StreamSession:
 
     def restart(self, rows: Sequence[int]) -> None:
         """Set rows back to before their first token."""
-        with torch.inference_mode():
-            self._state = self.model.reset_(self._state, list(rows))
+        self._engine.restart(rows)
         for row in rows:
             self._seen[row] = 0
             self._recent[row].clear()
@@ -110,25 +90,28 @@ class StreamSession:
         """Raw scores (classes,) about the last tokens of a row, up to `lag`, if nothing more comes; oldest first."""
         if not self._recent[row]:
             return []
-        tokens = torch.from_numpy(np.stack(self._recent[row])).to(self._device, self._dtype)
-        with torch.inference_mode():
-            outputs = late_pass(self.model, [tokens], [self._seen[row] - len(tokens)])
-        return list(outputs[0].logits)
+        tokens = np.stack(self._recent[row])
+        return self._engine.late(row, tokens, self._seen[row] - len(tokens))
 
     def recent(self, row: int) -> list[Values]:
         """The tokens that `late` would need, for a snapshot."""
         return list(self._recent[row])
 
-    def snapshot(self) -> StreamState:
+    def snapshot(self) -> Any:
         """A copy of the state, which further steps do not change."""
-        with torch.inference_mode():
-            return self._state.clone()
+        return self._engine.snapshot()
 
-    def restore(self, state: StreamState, recent: Mapping[int, Sequence[Values]] | None = None) -> None:
+    def restore(self, state: Any, recent: Mapping[int, Sequence[Values]] | None = None) -> None:
         """Go on from a state of the same number of rows. recent: what `recent` gave for some of them."""
-        assert state.batch_size == self.rows
-        with torch.inference_mode():
-            self._state = state.map(lambda tensor: tensor.to(self._device).clone())
-        self._seen = state.position.tolist()
+        self._seen = self._engine.restore(state)
         for row, tokens in (recent or {}).items():
             self._recent[row].extend(tokens)
+
+
+def open_engine(model: SteppingModel, rows: int) -> StepEngine:
+    """The engine for a model. Only that of a `ContinualModel` needs PyTorch."""
+    if isinstance(model, OnnxStep):
+        return OnnxEngine(model, rows)
+    from pipelines.streaming.predicting.torch_engine import TorchEngine
+
+    return TorchEngine(model, rows)

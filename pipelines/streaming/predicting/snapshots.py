@@ -6,13 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import CheckpointError, InputError, OtherModelError, UsageError
-from pipelines.model.continual_model import ContinualModel
-from pipelines.model.snapshot import read_extra, save_state
-from pipelines.model.state import StreamState
+from pipelines.exporting.runtime import OnnxStep
 from pipelines.streaming.messages import Place
+from pipelines.streaming.predicting.engine import SteppingModel
+
+if TYPE_CHECKING:
+    from pipelines.model.continual_model import ContinualModel
+    from pipelines.model.state import StreamState
 
 KEY = "stream"
 VERSION = "1"
@@ -40,8 +43,20 @@ class StreamSnapshot:
     settings: dict[str, Any]  # what must be the same when the stream goes on
 
 
+def keeps_snapshots(model: SteppingModel) -> ContinualModel:
+    """The model, where its state can be written to a file."""
+    if isinstance(model, OnnxStep):
+        raise UsageError(
+            f"--snapshot and --resume: {model.path} is an exported model, whose state has no file: stream the "
+            "checkpoint that it was made of"
+        )
+    return model
+
+
 def save_snapshot(path: Path, model: ContinualModel, snapshot: StreamSnapshot, model_name: str) -> None:
     """Write a snapshot atomically."""
+    from pipelines.model.snapshot import save_state
+
     value = {
         "version": VERSION,
         "sources": [asdict(source) for source in snapshot.sources],
@@ -58,6 +73,8 @@ def load_snapshot(path: Path, model: ContinualModel) -> StreamSnapshot:
         raise InputError(
             f"there is no snapshot {path} to resume from: leave --resume out, and --snapshot {path} will write one"
         )
+    from pipelines.model.snapshot import read_extra
+
     extra = read_extra(path)
     if KEY not in extra:
         raise CheckpointError(f"{path} is a stream state, but not a snapshot of `cotrans stream`")

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from pipelines.checkpoints.builtin import find_model
-from pipelines.checkpoints.checkpoint import load_checkpoint
-from pipelines.checkpoints.foreign_files.source_file import file_kind
 from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.exporting.description import StepDescription
+from pipelines.exporting.runtime import SUFFIX, OnnxStep
 from pipelines.features.feature_match import fitting_spec
 from pipelines.features.joint import FeatureStream
 from pipelines.features.request import FeatureRequest
@@ -20,9 +20,13 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
-from pipelines.model.continual_model import ContinualModel
 from pipelines.settings import DEFAULT_MODEL, load_settings
+from pipelines.streaming.predicting.engine import SteppingModel
 from pipelines.wording import listed
+
+if TYPE_CHECKING:
+    from pipelines.checkpoints.checkpoint import Checkpoint
+    from pipelines.model.base_config import BaseConfig
 
 MOST_NAMED = 12  # classes in the one line about a model
 
@@ -33,13 +37,22 @@ class StreamModel:
 
     name: str
     files: tuple[Path, ...]  # the checkpoint and the weights that it was opened with
-    model: ContinualModel
+    model: SteppingModel
     class_names: tuple[str, ...]
     features: FeatureSpec | None  # None: the checkpoint does not say what it was trained on
     score_kind: ScoreKind
     rejection: Rejection | None  # the model's own rule for "none of these"
     smoothing: float  # seconds over which its probabilities are averaged unless the user says otherwise
     feature_streams: FeatureStreams
+
+    @property
+    def config(self) -> BaseConfig:
+        """The configuration of the model, or of the one that was exported."""
+        if isinstance(self.model, OnnxStep):
+            from pipelines.model.kinds import config_from_json
+
+            return config_from_json(self.model.description.config)
+        return self.model.config
 
     @property
     def window(self) -> int:
@@ -83,7 +96,7 @@ def open_model(
     features: FeatureRequest | None = None,
     class_names: Sequence[str] | None = None,
 ) -> StreamModel:
-    """A model that is ready to stream: a built-in one by name, or a checkpoint by path.
+    """A model that is ready to stream: a built-in one by name, a checkpoint or an exported one by path.
 
         model = open_model("sound-events")            # `cotrans models` lists the names
         model = open_model("runs/mine/best.safetensors", device="cpu")
@@ -96,38 +109,53 @@ def open_model(
     features: what a model was trained on that does not say it itself, so that it plays media. class_names: others than
     the checkpoint's.
 
-    Give it to `open_stream`; `model.model` is the `ContinualTransformer` itself. A file that is not there raises
-    InputError, one that cannot be used CheckpointError: both are a CotransError.
+    Give it to `open_stream`; `model.model` is the `ContinualTransformer` itself, or the `OnnxStep`. A file that is not
+    there raises InputError, one that cannot be used CheckpointError: both are a CotransError.
     """
     path = find_model(name if name is not None else load_settings().default_model or DEFAULT_MODEL)
     if activation not in (None, *get_args(ScoreKind)):
         raise UsageError(f"unknown activation '{activation}': choose from {', '.join(get_args(ScoreKind))}")
-    if file_kind(path) != "cotrans":
-        raise CheckpointError(
-            f"{path} is a model of another project, which does not run step by step: run `cotrans convert {path}` first"
-        )
-    checkpoint = load_checkpoint(path)
-    spec, names = checkpoint.features, checkpoint.class_names
+    said: Checkpoint | StepDescription
+    model: SteppingModel
+    if path.suffix == SUFFIX:
+        if device not in ("auto", "cpu"):
+            raise UsageError(f"--device {device}: {path} is an exported model, which runs on the CPU: use auto or cpu")
+        model = OnnxStep(path)
+        said = model.description
+    else:
+        said = _load(path)
+        model = said.model.to(choose_device(device)).eval()
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+    spec, names = said.features, said.class_names
     if features is not None:
         if spec is not None:
             raise UsageError(f"{path} says that it takes {spec.name}: leave --features out")
-        spec = fitting_spec(features, checkpoint.config.input_width)
+        spec = fitting_spec(features, model.config.input_width)
     if class_names is not None:
         if len(class_names) != len(names):
             raise UsageError(f"--labels has {len(class_names)} names, but {path} has {len(names)} classes")
         names = tuple(class_names)
-    model = checkpoint.model.to(choose_device(device)).eval()
-    for parameter in model.parameters():
-        parameter.requires_grad_(False)
     return StreamModel(
         name=str(name or path.stem),
         files=(path, *map(Path, (weights or {}).values())),
         model=model,
         class_names=names,
         features=spec,
-        score_kind=activation or checkpoint.score_kind,
+        score_kind=activation or said.score_kind,
         # The rule was fitted on the scores as the model was trained to give them.
-        smoothing=checkpoint.smoothing,
-        rejection=checkpoint.rejection if activation in (None, checkpoint.score_kind) else None,
+        smoothing=said.smoothing,
+        rejection=said.rejection if activation in (None, said.score_kind) else None,
         feature_streams=FeatureStreams(str(name or path.stem), spec, weights or {}, device),
     )
+
+
+def _load(path: Path) -> Checkpoint:
+    from pipelines.checkpoints.checkpoint import load_checkpoint
+    from pipelines.checkpoints.foreign_files.source_file import file_kind
+
+    if file_kind(path) != "cotrans":
+        raise CheckpointError(
+            f"{path} is a model of another project, which does not run step by step: run `cotrans convert {path}` first"
+        )
+    return load_checkpoint(path)

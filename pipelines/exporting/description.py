@@ -1,0 +1,110 @@
+"""What an exported step says about itself: everything beside the graph that turns its scores into answers.
+
+It stands in the file as plain text values (`metadata_props` of ONNX), so that a consumer in any language can read it.
+Nothing here needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from pipelines.errors import CheckpointError, ConfigurationError, CotransError
+from pipelines.features.spec import FeatureSpec
+from pipelines.metrics.probabilities import ScoreKind
+from pipelines.metrics.rejection import Rejection
+from pipelines.model.precision import PRECISIONS, Precision
+from pipelines.wording import one_line
+
+FORMAT = "cotrans-step"
+VERSION = 1
+
+TOKEN, SCORES, POSITION, ANTICIPATION = "token", "scores", "position", "anticipation"
+NEW = "new_"  # in front of a state's name: what it is after the step
+
+
+@dataclass(frozen=True)
+class StepDescription:
+    """An exported model, without its graph."""
+
+    name: str
+    class_names: tuple[str, ...]
+    features: FeatureSpec | None  # what a row is made of; None: the model does not say
+    score_kind: ScoreKind
+    rejection: Rejection | None  # when the answer is "none of these"
+    smoothing: float  # seconds over which a stream averages probabilities
+    input_width: int  # numbers of a row
+    window: int  # rows after which an output has seen as much as it ever will
+    lag: int  # an output is about the row so many steps ago
+    receptive_field: int | None  # rows that an output depends on; None: all
+    precision: Precision
+    config: str  # JSON: the configuration of the model that was exported
+    difference: float = math.nan  # the largest relative difference from PyTorch when it was exported
+
+    @property
+    def classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def warm_up(self) -> int:
+        return self.window
+
+    def to_metadata(self) -> dict[str, str]:
+        """Text values by name."""
+        return {
+            "format": FORMAT,
+            "version": str(VERSION),
+            "name": self.name,
+            "class_names": json.dumps(self.class_names, ensure_ascii=False),
+            "features": json.dumps(None if self.features is None else self.features.to_dict(), ensure_ascii=False),
+            "hop": json.dumps(None if self.features is None else self.features.hop),
+            "score_kind": self.score_kind,
+            "rejection": json.dumps(None if self.rejection is None else self.rejection.to_dict()),
+            "smoothing": json.dumps(self.smoothing),
+            "input_width": str(self.input_width),
+            "window": str(self.window),
+            "lag": str(self.lag),
+            "receptive_field": json.dumps(self.receptive_field),
+            "precision": self.precision,
+            "config": self.config,
+            "difference": json.dumps(self.difference),
+        }
+
+    @classmethod
+    def from_metadata(cls, path: Path, metadata: Mapping[str, str]) -> StepDescription:
+        """The inverse of `to_metadata`, for the file at `path`."""
+        if metadata.get("format") != FORMAT:
+            raise CheckpointError(f"{path} is not a step that `cotrans export` wrote: export a model to get one")
+        version = metadata.get("version", "")
+        if not version.isdecimal() or int(version) > VERSION:
+            raise CheckpointError(f"{path} was exported by a newer cotrans (version {one_line(version)}): update this")
+        try:
+            features, rejection = json.loads(metadata["features"]), json.loads(metadata["rejection"])
+            field = json.loads(metadata["receptive_field"])
+            return cls(
+                name=metadata["name"],
+                class_names=tuple(map(str, json.loads(metadata["class_names"]))),
+                features=None if features is None else FeatureSpec.from_dict(features),
+                score_kind=_choice(metadata["score_kind"], get_args(ScoreKind)),  # type: ignore[arg-type]
+                rejection=None if rejection is None else Rejection.from_dict(rejection),
+                smoothing=float(json.loads(metadata["smoothing"])),
+                input_width=int(metadata["input_width"]),
+                window=int(metadata["window"]),
+                lag=int(metadata["lag"]),
+                receptive_field=None if field is None else int(field),
+                precision=_choice(metadata["precision"], PRECISIONS),  # type: ignore[arg-type]
+                config=metadata["config"],
+                difference=float(json.loads(metadata["difference"])),
+            )
+        except (KeyError, ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:
+            raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error
+
+
+def _choice(text: str, known: tuple[str, ...]) -> str:
+    if text not in known:
+        raise ConfigurationError(f"'{text}' is none of {', '.join(known)}")
+    return text

@@ -1,0 +1,143 @@
+"""From a model to a file for other runtimes, checked before it is kept: what `cotrans export` runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pipelines.checkpoints.builtin import find_model
+from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint
+from pipelines.errors import CheckpointError, UsageError
+from pipelines.exporting.description import StepDescription
+from pipelines.exporting.onnx_graph import DEFAULT_OPSET, check_opset, onnx_graph, require_onnx
+from pipelines.exporting.runtime import OnnxStep, State
+from pipelines.exporting.step_module import Signature, StepModule
+from pipelines.exporting.verification import OnProgress, Values, Verification, verify
+from pipelines.files import atomic_write, check_writable, refuse_overwriting
+from pipelines.model.precision import Precision, parse_precision
+
+Format = Literal["onnx", "torch-export"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What is written."""
+
+    format: Format = "onnx"
+    precision: Precision = "float32"
+    opset: int | None = None  # of ONNX; None: 18
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise UsageError(f"unknown --format '{self.format}': choose from {', '.join(FORMATS)}")
+        parse_precision(self.precision)
+        if self.opset is not None:
+            check_opset(self.opset)
+
+
+@dataclass(frozen=True)
+class Export:
+    """A file that was written."""
+
+    path: Path
+    size: int  # bytes
+    format: Format
+    opset: int | None
+    description: StepDescription
+    signature: Signature
+    verification: Verification
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "out": str(self.path),
+            "bytes": self.size,
+            "format": self.format,
+            "opset": self.opset,
+            "precision": self.description.precision,
+            "inputs": list(self.signature.inputs),
+            "outputs": list(self.signature.outputs),
+            "steps": self.verification.steps,
+            "batches": list(self.verification.batches),
+            "difference": self.verification.relative,
+            "tolerance": self.verification.tolerance,
+            "same_class": self.verification.same_class,
+        }
+
+
+def export_model(
+    model: str | Path, out: Path, options: ExportOptions | None = None, on_progress: OnProgress | None = None
+) -> Export:
+    """Write the step of a built-in model, a checkpoint or the best of a run. What fails its check is not kept."""
+    options = options or ExportOptions()
+    path = find_model(model)
+    refuse_overwriting([("--out", out)], [path])
+    check_writable(out, "--out")
+    require_onnx()
+    checkpoint = load_checkpoint(path)
+    return _export_onnx(checkpoint, str(model), out, options, on_progress)
+
+
+def _export_onnx(
+    checkpoint: Checkpoint, name: str, out: Path, options: ExportOptions, on_progress: OnProgress | None
+) -> Export:
+    import onnx
+
+    opset = DEFAULT_OPSET if options.opset is None else options.opset
+    step = StepModule(checkpoint.model.float())
+    graph = onnx_graph(step, opset)
+    description = describe(checkpoint, name, options.precision)
+    with atomic_write(out) as temporary:
+        _write(graph, description, temporary)
+        verification = verify(checkpoint.model, OnnxRunner(temporary), options.precision, on_progress)
+        verification.require()
+        description = replace(description, difference=verification.relative)
+        _write(graph, description, temporary)
+        onnx.checker.check_model(str(temporary))
+    return Export(out, out.stat().st_size, "onnx", opset, description, step.signature, verification)
+
+
+def describe(checkpoint: Checkpoint, name: str, precision: Precision) -> StepDescription:
+    """What the file is to say about itself."""
+    config = checkpoint.config
+    return StepDescription(
+        name=name,
+        class_names=checkpoint.class_names,
+        features=checkpoint.features,
+        score_kind=checkpoint.score_kind,
+        rejection=checkpoint.rejection,
+        smoothing=checkpoint.smoothing,
+        input_width=config.input_width,
+        window=config.warm_up,
+        lag=config.lag,
+        receptive_field=config.receptive_field,
+        precision=precision,
+        config=config.to_json(),
+    )
+
+
+class OnnxRunner:
+    """Runs a file as `verify` wants it."""
+
+    def __init__(self, path: Path) -> None:
+        self._step = OnnxStep(path)
+        self._state: State = {}
+
+    def __call__(self, tokens: Values, begins: bool) -> Values:
+        state = self._step.initial_state(len(tokens)) if begins else self._state
+        scores, self._state = self._step(tokens, state)
+        return scores
+
+
+def _write(graph: Any, description: StepDescription, path: Path) -> None:
+    import onnx
+
+    onnx.helper.set_model_props(graph, description.to_metadata())
+    size = graph.ByteSize()
+    if size >= onnx.checker.MAXIMUM_PROTOBUF:
+        raise CheckpointError(
+            f"the graph has {size:,} bytes, and an ONNX file at most {onnx.checker.MAXIMUM_PROTOBUF:,}"
+        )
+    path.write_bytes(graph.SerializeToString(deterministic=True))

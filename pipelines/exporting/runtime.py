@@ -1,0 +1,90 @@
+"""An exported step in onnxruntime. Nothing here needs PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.devices import thread_count
+from pipelines.errors import CheckpointError, InputError, MissingDependencyError
+from pipelines.exporting.description import NEW, POSITION, SCORES, TOKEN, StepDescription
+from pipelines.wording import one_line
+
+Values = NDArray[np.float32]
+State = dict[str, NDArray[Any]]  # by name, each (rows, …)
+SUFFIX = ".onnx"
+
+_TYPES: Mapping[str, type[np.generic]] = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(int64)": np.int64,
+}
+
+
+class OnnxStep:
+    """One step for rows of a batch: `scores, state = step(tokens, state)`. State is a value, as elsewhere."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._session = _open(path)
+        metadata = self._session.get_modelmeta().custom_metadata_map
+        self.description = StepDescription.from_metadata(path, metadata)
+        inputs = {value.name: value for value in self._session.get_inputs()}
+        outputs = {value.name for value in self._session.get_outputs()}
+        names = [name for name in inputs if name != TOKEN]
+        missing = [name for name in names if NEW + name not in outputs]
+        if TOKEN not in inputs or SCORES not in outputs or POSITION not in inputs or missing:
+            raise CheckpointError(f"{path} is damaged: its inputs and outputs are not those of a step; export it again")
+        unknown = [name for name in names if inputs[name].type not in _TYPES]
+        if unknown:
+            raise CheckpointError(
+                f"{path} is damaged: its state {one_line(unknown[0])} is not numbers; export it again"
+            )
+        self._state = {name: (tuple(inputs[name].shape[1:]), _TYPES[inputs[name].type]) for name in names}
+        self._outputs = [SCORES, *(NEW + name for name in names)]
+
+    @property
+    def config(self) -> StepDescription:
+        """What a stream wants to know, under the name that other models have it."""
+        return self.description
+
+    @property
+    def takes_chunks(self) -> bool:
+        """A graph of one step takes one row after the other."""
+        return False
+
+    def initial_state(self, rows: int) -> State:
+        """The state of `rows` streams before their first token: zeros."""
+        return {name: np.zeros((rows, *shape), dtype) for name, (shape, dtype) in self._state.items()}
+
+    def __call__(self, tokens: Values, state: State) -> tuple[Values, State]:
+        """tokens (rows, input_width) -> scores (rows, classes) and the state after them. `state` is left as it is."""
+        try:
+            scores, *after = self._session.run(self._outputs, {TOKEN: tokens, **state})
+        except Exception as error:  # onnxruntime has no common base for its errors
+            raise CheckpointError(f"{self.path}: the step does not run: {one_line(str(error))}") from error
+        return scores, dict(zip(state, after, strict=True))
+
+
+def _open(path: Path) -> Any:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingDependencyError(f"{path} needs onnxruntime: pip install 'cotrans[onnx]'") from error
+    if not path.is_file():
+        raise InputError(f"there is no exported model {path}")
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = thread_count() or 0
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a stream mostly waits for its source
+    settings.log_severity_level = 4  # what is wrong is raised; nothing is printed
+    try:
+        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has no common base for its errors
+        raise CheckpointError(
+            f"{path} is not an ONNX graph that onnxruntime can load: {one_line(str(error))}"
+        ) from error

@@ -1,0 +1,65 @@
+"""The engine that runs an exported model in onnxruntime. Nothing here needs PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipelines.errors import NonFiniteInputError
+from pipelines.exporting.description import POSITION
+from pipelines.exporting.runtime import OnnxStep, State
+from pipelines.streaming.predicting.engine import Values
+
+
+class OnnxEngine:
+    """A `StepEngine` for a file of `cotrans export`."""
+
+    def __init__(self, step: OnnxStep, rows: int) -> None:
+        self._step = step
+        self._state = step.initial_state(rows)
+
+    def step(self, tokens: Values, active: Sequence[int] | None) -> Values:
+        _check_finite(tokens, active)
+        scores, state = self._step(tokens, self._state)
+        if active is not None:
+            idle = np.setdiff1d(np.arange(len(tokens)), active)
+            for name, tensor in state.items():
+                tensor[idle] = self._state[name][idle]
+        self._state = state
+        return scores
+
+    def steps(self, row: int, tokens: Values) -> Values | None:
+        _check_finite(tokens, None)
+        state = {name: tensor[row : row + 1] for name, tensor in self._state.items()}
+        rows = []
+        for token in tokens:
+            scores, state = self._step(token[None], state)
+            rows.append(scores[0])
+        if not np.isfinite(rows).all():
+            return None
+        for name, tensor in state.items():
+            self._state[name][row] = tensor[0]
+        return np.stack(rows)
+
+    def restart(self, rows: Sequence[int]) -> None:
+        for tensor in self._state.values():
+            tensor[list(rows)] = 0
+
+    def late(self, row: int, tokens: Values, before: int) -> list[Values]:
+        return []
+
+    def snapshot(self) -> State:
+        return {name: tensor.copy() for name, tensor in self._state.items()}
+
+    def restore(self, state: State) -> list[int]:
+        self._state = {name: tensor.copy() for name, tensor in state.items()}
+        return [int(position) for position in state[POSITION]]
+
+
+def _check_finite(tokens: Values, active: Sequence[int] | None) -> None:
+    broken = ~np.isfinite(tokens).all(axis=1)
+    if active is not None:
+        broken &= np.isin(np.arange(len(tokens)), active)
+    if broken.any():
+        raise NonFiniteInputError(np.flatnonzero(broken).tolist())
