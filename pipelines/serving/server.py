@@ -75,6 +75,7 @@ class LiveServer:
         import uvicorn
 
         from pipelines.serving.application import application
+        from pipelines.serving.connection import BoundedConnection
         from pipelines.serving.feed import Feed
 
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
@@ -82,7 +83,7 @@ class LiveServer:
         server = uvicorn.Server(
             uvicorn.Config(
                 application(hub, feed, self.options),
-                http="h11",
+                http=BoundedConnection,
                 ws="none",
                 lifespan="off",
                 log_config=None,

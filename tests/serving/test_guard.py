@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
 from pipelines.serving.server import LiveServer
 from pipelines.streaming import StreamModel
-from tests.serving.live_client import PATIENCE, TOKEN, Events, ask, own_host, served
+from tests.serving.live_client import PATIENCE, TOKEN, Events, ask, own_host, rows_of, served, spoken
 from tests.streaming.made_streams import small_model
 
 PATHS = ["/", "/events", "/favicon.ico", "/nothing", "/sources/0/stop"]
@@ -192,6 +194,50 @@ def test_a_request_without_end_is_cut_off(own: LiveServer) -> None:
         except (BrokenPipeError, ConnectionResetError):
             return
         assert connection.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_connections_that_ask_for_nothing_or_read_nothing_are_closed(
+    model: StreamModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"connection.PATIENCE": 0.05, "connection.STALLED": 3, "address.UNREAD": 4096, "feed.MOST_WATCHERS": 1}
+    for name, value in small.items():
+        monkeypatch.setattr(f"pipelines.serving.{name}", value)
+    with served(["a.wav"], [model]) as (hub, server):
+        silent, endless = (socket.create_connection(("127.0.0.1", server.options.port), PATIENCE) for _ in "12")
+        endless.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        assert [ended(connection) for connection in (silent, endless)] == [True, True]
+        deaf = socket.create_connection(("127.0.0.1", server.options.port), PATIENCE)
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert deaf.recv(15) == b"HTTP/1.1 200 OK"
+        assert ask(server, "/events").status == 503  # there is one place, and it is taken
+        deadline, numbers = time.monotonic() + PATIENCE, count()
+        while (events := Events(server)).status != 200:
+            for _ in range(500):
+                hub.predicted(spoken(next(numbers)))
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert len(rows_of(events.until("rows"))) > 1
+        deaf.close()
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the other side closes it."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_no_more_connections_than_the_server_takes(model: StreamModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.serving.connection.MOST", 3)
+    with served(["a.wav"], [model]) as (_, server):
+        held = [socket.create_connection(("127.0.0.1", server.options.port), PATIENCE) for _ in range(3)]
+        held[-1].sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert held[-1].recv(15) == b"HTTP/1.1 200 OK"
+        assert ended(socket.create_connection(("127.0.0.1", server.options.port), PATIENCE))
+        for connection in held:
+            connection.close()
 
 
 def test_every_answer_carries_its_rules(own: LiveServer, open_to_all: LiveServer) -> None:

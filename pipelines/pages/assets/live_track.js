@@ -6,6 +6,8 @@ const STRONGEST = 8;
 const KEPT_SCORES = 6e6; // rows times classes
 const MOST_ROWS = 30000;
 const NOW = 3; // classes that are named
+const SHORTEST_SPAN = 15; // seconds in sight at first; more as more comes, until the reader zooms
+const LONGEST_SPAN = 60;
 const FORGETTING = 0.98; // of a class's strength with each row: lanes follow what is heard now
 
 class LiveTrack {
@@ -30,7 +32,8 @@ class LiveTrack {
     );
     this.strength = new Float64Array(classes.length);
     this.newest = null;
-    this.timeline = new Timeline(place, { classes, kind: description.kind, scores: this.empty(), live: true, span: 60 });
+    this.timeline = new Timeline(place, { classes, kind: description.kind, scores: this.empty(), live: true, span: SHORTEST_SPAN });
+    this.span = SHORTEST_SPAN;
     this.timeline.box.setAttribute("aria-label", "Timeline of the scores: the newest are at the right");
     this.timeline.on("seek", (seconds) => this.inspect(seconds));
     this.timeline.on("key", (event) => event.key === "Escape" && this.inspect(null));
@@ -53,6 +56,10 @@ class LiveTrack {
   append(missing, rows) {
     if (missing) this.restart();
     const count = this.description.classes.length;
+    if (this.timeline.span === this.span) {
+      const shown = rows[rows.length - 1][1] - (this.timeline.scores.length ? this.timeline.scores.start : rows[0][0]);
+      this.timeline.span = this.span = Math.min(LONGEST_SPAN, Math.max(SHORTEST_SPAN, shown));
+    }
     this.timeline.append(
       rows.map(([begin, end, , , , pairs]) => {
         const scores = new Float32Array(count);
