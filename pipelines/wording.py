@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Sequence
 
 
@@ -21,6 +22,23 @@ def alternatives(names: Sequence[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """ "1 recording", "2,000 recordings"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def quantity(count: float) -> str:
+    """A large number with three digits: 9.85 M."""
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if count >= size:
+            value = count / size
+            return f"{value:.{max(0, 2 - int(math.log10(value)))}f}{unit}"
+    return f"{count:.0f}"
+
+
+def memory(count: int) -> str:
+    """Bytes for people."""
+    for size, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"
 
 
 def one_line(text: str, limit: int = 300) -> str:

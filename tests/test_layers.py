@@ -23,7 +23,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "running": ("model",),
     "flops": ("model", "costs", "checkpoints"),
     "training": ("model", "metrics", "features", "datasets", "pages", "checkpoints", "running"),
-    "evaluation": ("model", "metrics", "costs", "features", "datasets", "checkpoints", "running", "training"),
+    "evaluation": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "running", "training"),
     "streaming": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "exporting", "running"),
     "serving": ("features", "pages", "streaming"),
     "api": ("features", "datasets", "checkpoints", "running", "training", "evaluation"),

@@ -233,6 +233,12 @@ def evaluate(
         Path | None,
         option("--save", panel=OUTPUT, metavar="FILE.npz", help="Write the predictions, as --predictions reads them."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        option(
+            "--report", panel=OUTPUT, metavar="FILE.html", help="Write a page: confusion, classes, worst recordings."
+        ),
+    ] = None,
     quiet: Annotated[bool, option("--quiet", "-q", panel=OUTPUT, help="No progress and no notes.")] = False,
     shard: Annotated[
         str | None,
@@ -257,6 +263,7 @@ def evaluate(
     from pipelines.evaluation.scores.diagnosis import DEFAULT_PRECISION
     from pipelines.evaluation.scores.smoothing import as_smoothing
     from pipelines.evaluation.tables.comparison_files import check_save_path
+    from pipelines.evaluation.tables.page import check_report_path
     from pipelines.plots import check_plot_path
     from pipelines.shard import parse_shard
     from pipelines.wording import alternatives
@@ -273,8 +280,10 @@ def evaluate(
         raise UsageError("--at-precision is that of --detail: add it")
     if save is not None:
         check_save_path(save)
+    if report is not None:
+        check_report_path(report)
     form = "json" if json else "csv" if csv else "markdown" if markdown else "table"
-    wanted = WantedOutput(form, plot, plot_kind.value, video, save, quiet)
+    wanted = WantedOutput(form, plot, plot_kind.value, video, save, quiet, report)
     wanted.keep([] if predictions is None else [predictions])
     if merge:
         refuse_others(context, _OF_PARTS, "--merge takes the parts as they are")
@@ -318,7 +327,7 @@ def evaluate(
     if (shard is None) != (out is None):
         raise UsageError("--shard I/N and --out PART.json go together: give both, or none of them")
     if shard is not None and out is not None:
-        given = set(_SHOWING) - {"quiet"} | {"save", "video"}
+        given = set(_SHOWING) - {"quiet"} | {"save", "video", "report"}
         useful = {str(parameter.name) for parameter in context.command.params} - given
         refuse_others(context, useful, "a share has no table yet, --merge prints and draws it")
         _share(chosen, request, options, parse_shard(shard), out, quiet)
@@ -389,4 +398,4 @@ def _score_file(path: Path, dataset: str, options: ComparisonOptions, wanted: Wa
 _SCORING = ("protocol", "window", "future", "smooth", "cliff_diving", "bootstrap", "seed")
 _SHOWING = ("json", "csv", "markdown", "plot", "plot_kind", "quiet")
 _OF_PREDICTIONS = frozenset({"dataset", "predictions", *_SCORING, *_SHOWING})
-_OF_PARTS = frozenset({"merge", "models", "video", "save", *_SHOWING})
+_OF_PARTS = frozenset({"merge", "models", "video", "save", "report", *_SHOWING})

@@ -24,12 +24,13 @@ class WantedOutput:
     video: str | None  # of a timeline
     save: Path | None
     quiet: bool
+    report: Path | None = None
 
     def keep(self, inputs: Iterable[Path]) -> None:
         """Refuse to write over what is read; before the work, not after it."""
         from pipelines.files import refuse_overwriting
 
-        outputs = (("--plot", self.plot), ("--save", self.save))
+        outputs = (("--plot", self.plot), ("--save", self.save), ("--report", self.report))
         refuse_overwriting([(name, path) for name, path in outputs if path], inputs)
 
     def show(self, comparison: Comparison) -> None:
@@ -39,6 +40,11 @@ class WantedOutput:
         if self.plot is not None:
             draw_comparison(self.plot, comparison, self.plot_kind, self.video)
             note(f"wrote {self.plot}")
+        if self.report is not None:
+            from pipelines.evaluation.tables.page import write_comparison_page
+
+            write_comparison_page(self.report, comparison)
+            note(f"wrote {self.report}")
         if self.save is not None:
             for path in save_predictions(self.save, comparison):
                 note(f"wrote {path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -129,6 +129,7 @@ class Comparison:
     references: tuple[Reference, ...]  # classifiers without memory, of frames
     damaged: tuple[Damage, ...]  # items that no model, or not every model, was scored on
     notes: tuple[str, ...]
+    media: Mapping[str, Path] = field(default_factory=dict)  # the files of recordings, where there are any
 
 
 def compare_models(
@@ -174,6 +175,7 @@ def compare_models(
         references=references,
         damaged=tuple(damaged.values()),
         notes=tuple(dict.fromkeys([*notes, *remark, *remarks, *_below(rows, references)])),
+        media={item.name: item.media for item in dataset.split(data.part) if item.media is not None},
     )
 
 

@@ -54,6 +54,15 @@ def link_media(path: Path, page: Path, embed: bool = False) -> MediaLink:
     )
 
 
+def guessed_link(path: Path, page: Path) -> MediaLink | None:
+    """The same for one file of many, by its suffix alone; None where that says nothing."""
+    mime = mimetypes.guess_type(path.name)[0] or ""
+    kind, suffix = mime.split("/")[0], path.suffix.lstrip(".")
+    if kind == "audio":
+        return MediaLink(path.name, "audio", _relative(path, page), mime, suffix, None)
+    return MediaLink(path.name, "video", _relative(path, page), mime, suffix, None) if kind == "video" else None
+
+
 def _relative(path: Path, page: Path) -> str:
     """An address that cannot be read as anything but a path, whatever the file is called."""
     try:

@@ -23,7 +23,7 @@ NAMES = (
     "line\u2028separator",
     "--> <!-- ${window.hacked = 3}",
 )
-SHOWN = "two␊lines␉and ␛[31mESC"  # control characters as symbols
+SHOWN = r"two\nlines\tand \x1b[31mESC"  # control characters in writing
 
 
 def make_report(path: Path, media: Path | None = None, embed: bool = False) -> Path:

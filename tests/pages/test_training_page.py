@@ -32,7 +32,7 @@ def write_page(path: Path, epochs: int, state: RunState) -> Path:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_curves_and_epochs(tmp_path: Path, open_page: OpenPage, artifacts: Path, scheme: str) -> None:
     page = open_page(write_page(tmp_path / "report.html", 12, "finished"), scheme=scheme)
-    assert page.locator("h1").inner_text() == "<b>run</b> ␛ א"
+    assert page.locator("h1").inner_text() == r"<b>run</b> \x1b א"
     assert page.locator("svg[role=img]").count() == 3
     assert page.locator("svg[aria-label=Loss] polyline").count() == 2
     assert page.locator("svg[aria-label=Validation] polyline").count() == 3  # NaN is no curve

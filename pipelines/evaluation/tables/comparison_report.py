@@ -16,7 +16,7 @@ from pipelines.evaluation.tables.report import Cell, Table, classification_to_di
 from pipelines.evaluation.tables.spotting_values import spotting_entries
 from pipelines.plots import CostPoint
 from pipelines.running.runner import Speed
-from pipelines.wording import counted
+from pipelines.wording import counted, memory, quantity
 
 MOST_COLUMNS = 6  # models side by side in the table per class
 
@@ -243,23 +243,6 @@ def cost_points(comparison: Comparison) -> list[CostPoint]:
             CostPoint(BASELINE, comparison.baseline.macs, comparison.baseline.score.accuracy, family=BASELINE)
         )
     return points
-
-
-def quantity(count: float) -> str:
-    """A large number with three digits: 9.85 M."""
-    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if count >= size:
-            value = count / size
-            return f"{value:.{max(0, 2 - int(math.log10(value)))}f}{unit}"
-    return f"{count:.0f}"
-
-
-def memory(count: int) -> str:
-    """Bytes for people."""
-    for size, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"
 
 
 def _baseline_line(baseline: Baseline) -> tuple[Cell, ...]:

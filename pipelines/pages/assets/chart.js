@@ -25,7 +25,9 @@ function chart({ title, series, kind = "lines", x, y, mark, markText }) {
   if (mark !== undefined && points.length) {
     const at = scaleX.place(mark);
     svg.append(shape("line", { x1: at, x2: at, y1: CHART.top, y2: CHART.height - CHART.bottom, class: "chart-mark" }));
-    svg.append(shape("text", { x: at + 4, y: CHART.top + 10, class: "chart-text" }, markText));
+    const late = at > CHART.width / 2;
+    const side = { x: at + (late ? -5 : 5), "text-anchor": late ? "end" : "start" };
+    svg.append(shape("text", { ...side, y: CHART.height - CHART.bottom - 8, class: "chart-text" }, markText));
   }
   series.forEach((one, index) => drawSeries(svg, one, index, kind, scaleX, scaleY, x, y));
   const legend = make("div", { class: "legend" }, ...series.map((one, index) => legendEntry(one.name, index, kind)));
@@ -71,7 +73,8 @@ function drawAxes(svg, scaleX, scaleY, x, y) {
   }
   for (const tick of scaleX.ticks) {
     const at = scaleX.place(tick);
-    svg.append(shape("text", { x: at, y: bottom + 17, "text-anchor": "middle", class: "chart-text" }, x.text(tick)));
+    const anchor = at > right - 12 ? "end" : "middle";
+    svg.append(shape("text", { x: at, y: bottom + 17, "text-anchor": anchor, class: "chart-text" }, x.text(tick)));
   }
   svg.append(shape("text", { x: (left + right) / 2, y: CHART.height - 6, "text-anchor": "middle", class: "chart-text" }, x.label));
 }

@@ -157,12 +157,20 @@ function csvCell(value) {
   return /[",;\t\r\n\v\f]|^\s|\s$/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
 }
 
-/** Rows of a lane for segments that overlap: {layers: (segments,) numbers, count}; at most `most` rows. */
-function stacked(segments, most = 4) {
+const MOST_LAYERS = 4;
+const stacks = new WeakMap(); // by list of segments: it is asked for in every frame
+
+/** Rows of a lane for segments that overlap: {layers: (segments,) numbers, count}; at most four rows. */
+function stacked(segments) {
+  if (!stacks.has(segments)) stacks.set(segments, newStack(segments));
+  return stacks.get(segments);
+}
+
+function newStack(segments) {
   const ends = [];
   const layers = segments.map((segment) => {
     let layer = ends.findIndex((end) => end <= segment.start + 1e-6);
-    if (layer < 0) layer = Math.min(ends.length, most - 1);
+    if (layer < 0) layer = Math.min(ends.length, MOST_LAYERS - 1);
     ends[layer] = Math.max(ends[layer] || 0, segment.end);
     return layer;
   });

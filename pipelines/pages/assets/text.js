@@ -1,12 +1,13 @@
 /* Text and elements: every name of a class or file reaches the page through here, as text and never as markup. */
 "use strict";
 
-/** Control characters as symbols (ESC is ␛, a line end ␊), so that a strange name shows instead of acting. */
+const ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** Control characters in writing (ESC is \x1b, a line end \n), so that a strange name shows instead of acting. */
 function visible(text) {
   return String(text).replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (letter) => {
-    const code = letter.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    return code === 0x7f ? "\u2421" : "\ufffd";
+    const code = letter.charCodeAt(0).toString(16);
+    return ESCAPES[letter] || (code.length > 2 ? `\\u${code}` : `\\x${code.padStart(2, "0")}`);
   });
 }
 

@@ -14,11 +14,8 @@ const theme = {
   listeners: [],
   system: matchMedia("(prefers-color-scheme: dark)"),
   chosen: null, // "dark", "light", or null: as the system says
-
-  /** "dark" or "light". */
-  get current() {
-    return theme.chosen || (theme.system.matches ? "dark" : "light");
-  },
+  current: "light", // what holds
+  colours: new Map(), // of the style sheet, as far as they were asked for
 
   /** The colour of class number `index` on the current background, as #rrggbb. */
   classColour(index) {
@@ -28,7 +25,10 @@ const theme = {
 
   /** A colour of the style sheet: `theme.colour("line")` is the value of --line. */
   colour(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+    if (!theme.colours.has(name)) {
+      theme.colours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+    }
+    return theme.colours.get(name);
   },
 
   onChange(listener) {
@@ -46,6 +46,8 @@ const theme = {
   },
 
   apply() {
+    theme.current = theme.chosen || (theme.system.matches ? "dark" : "light");
+    theme.colours.clear();
     document.documentElement.dataset.theme = theme.current;
     for (const listener of theme.listeners) listener(theme.current);
   },

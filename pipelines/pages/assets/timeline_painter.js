@@ -121,10 +121,13 @@ class TimelinePainter {
     const { layers } = stacked(segments);
     context.fillStyle = theme.colour("lane");
     context.fillRect(0, row.top, timeline.width, row.height);
+    const drawn = []; // pixels up to which each layer is drawn: of a crowd in one pixel, one is seen
     segments.forEach((segment, index) => {
       if (segment.end < timeline.start || segment.start > timeline.end) return;
       const left = Math.max(-4, timeline.x(segment.start));
       const right = Math.min(timeline.width + 4, timeline.x(segment.end));
+      if (index !== selected && right < drawn[layers[index]] + 0.5) return;
+      drawn[layers[index]] = right;
       const top = row.top + BAR * layers[index] + 1;
       const colour = theme.classColour(timeline.colourNumber(segment.label));
       context.fillStyle = colour;
@@ -179,9 +182,9 @@ class TimelinePainter {
     Object.assign(this.strip, { width, height: lanes.length });
     this.strip.getContext("2d").putImageData(image, 0, 0);
     context.imageSmoothingEnabled = false;
-    lanes.forEach((lane, line) => {
-      context.drawImage(this.strip, 0, line, width, 1, 0, lane.top, timeline.width, lane.height);
-    });
+    context.drawImage(this.strip, 0, 0, width, lanes.length, 0, lanes[0].top, timeline.width, lanes.length * (LANE + GAP));
+    context.fillStyle = theme.colour("surface");
+    for (const lane of lanes) context.fillRect(0, lane.top + LANE, timeline.width, GAP);
   }
 
   /** The 256 colours of a class, as the bytes of a pixel: from the lane's background to the class's colour. */

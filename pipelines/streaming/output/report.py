@@ -24,6 +24,7 @@ from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.sources.source import StreamSource
+from pipelines.wording import memory, quantity
 
 SUFFIXES = (".html", ".htm")
 
@@ -183,13 +184,6 @@ def _model_figures(model: StreamModel) -> list[Figure]:
 
     cost = model_cost(model.config)
     return [
-        ("Cost of a step", f"{_short(cost.step.macs)} MACs", f"{cost.reduction:.3g} × less than the whole window"),
-        ("Memory of a stream", f"{cost.state_bytes / 1024:,.1f} KiB", f"{_short(cost.parameters)} parameters"),
+        ("Cost of a step", f"{quantity(cost.step.macs)} MACs", f"{cost.reduction:.3g} × less than the whole window"),
+        ("Memory of a stream", memory(cost.state_bytes), f"{quantity(cost.parameters)} parameters"),
     ]
-
-
-def _short(number: float) -> str:
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:g}"

@@ -1,0 +1,100 @@
+"""`cotrans evaluate --report`: from a cell of the confusion matrix to the recordings behind it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cotrans_cli.main import run
+from pipelines.evaluation.scores.detection import DetectionScore
+from pipelines.evaluation.scores.predictions import make_predictions
+from pipelines.evaluation.tables.behind_cells import Behind, clip_cells, frame_cells
+from tests.evaluation.evaluation_problems import write_gtzan, write_model
+from tests.pages.conftest import OpenPage
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models on clips with their sound and their features."""
+    from pipelines.datasets.published.gtzan import GENRES
+
+    folder = tmp_path_factory.mktemp("evaluation")
+    root, features = write_gtzan(folder / "GTZAN", clips=4)
+    models = [str(write_model(folder / f"<b>{name}.safetensors", GENRES, seed)) for seed, name in enumerate("ab")]
+    page = folder / "report.html"
+    data = ["--dataset", "gtzan", "--root", str(root), "--feature-dir", str(features), "--hop", "0.1"]
+    options = ["--on", "all", "--no-baseline", "--bootstrap", "0", "--quiet", "--json", "--report", str(page)]
+    assert run(["evaluate", *data, *models, *options]) == 0
+    return page
+
+
+def page_data(path: Path) -> dict[str, Any]:
+    match = re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)
+    assert match is not None
+    return json.loads(match[1])
+
+
+def test_cells_lead_to_their_clips(report: Path, open_page: OpenPage, artifacts: Path) -> None:
+    page = open_page(report)
+    model = page_data(report)["models"][0]
+    counts = np.array(model["confusion"]["counts"])
+    assert counts.sum() == 40
+    own, named = next((int(row), int(column)) for row, column in np.argwhere(counts > 0) if row != column)
+    names = model["confusion"]["classes"]
+    page.get_by_role("button", name=f"{names[own]} taken for {names[named]}: {counts[own, named]} clips").click()
+    places = page.locator(".places button")
+    assert places.count() == counts[own, named]
+    assert places.first.inner_text().startswith(names[own])
+    places.first.click()
+    page.locator(".stage[data-shown]").wait_for()
+    assert page.locator(".stage audio").count() == 1
+    assert page.locator(".stage .timeline").count() == 1
+    page.screenshot(path=artifacts / "evaluation-light.png", full_page=True)
+
+
+def test_every_model_has_its_own(report: Path, open_page: OpenPage, artifacts: Path) -> None:
+    page = open_page(report, scheme="dark")
+    assert page.locator("#model option").count() == 2
+    page.locator("#model").select_option("1")
+    assert page.locator(".classes tbody tr").count() == 10
+    page.locator("section[aria-label='Worst recordings'] button").first.click()
+    page.locator(".stage[data-shown]").wait_for()
+    assert page.locator("svg[role=img] .chart-dot").count() == 4  # step and window of each
+    page.screenshot(path=artifacts / "evaluation-dark.png", full_page=True)
+
+
+def test_a_phone_shows_it(report: Path, open_page: OpenPage, artifacts: Path) -> None:
+    page = open_page(report, width=390, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.screenshot(path=artifacts / "evaluation-phone.png", full_page=True)
+
+
+def test_clips_behind_a_cell() -> None:
+    scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]])
+    predictions = make_predictions(scores, np.array([0, 0, 0, 1]), np.array(["a", "a", "b", "c"]), ("x", "y"))
+    cells = clip_cells(predictions, ("x", "y"))
+    assert cells.counts.tolist() == [[1, 1], [0, 1]]
+    assert cells.behind == {(0, 0): [Behind(1, 0, 1)], (0, 1): [Behind(0, 0, 2)], (1, 1): [Behind(2, 0, 1)]}
+
+
+def test_stretches_behind_a_cell() -> None:
+    """Runs end where the truth, the answer or the recording changes; frames with two classes are left out."""
+    answers = np.array([0, 1, 1, 0, 0, 1, 1])
+    scores = np.eye(2)[answers]
+    label = np.array([[1, 0], [1, 0], [1, 0], [0, 1], [1, 1], [0, 1], [0, 1]], bool)
+    predictions = make_predictions(scores, label, np.array([0, 0, 0, 0, 0, 0, 1]), ("background", "x"))
+    score = DetectionScore("p", "mAP", ("x",), np.ones(1), np.ones(1), np.ones(1, int), 7, 0, 0, 2)
+    cells = frame_cells(predictions, score)
+    assert cells is not None and cells.classes == ("background", "x")
+    assert cells.counts.tolist() == [[1, 2], [1, 2]]
+    assert cells.behind[(0, 1)] == [Behind(0, 1, 2)]
+    assert cells.behind[(1, 1)] == [Behind(0, 5, 1), Behind(1, 0, 1)]
+
+
+def test_names_that_are_no_page(tmp_path: Path) -> None:
+    assert run(["evaluate", "--dataset", "gtzan", "--report", str(tmp_path / "report.pdf")]) == 2
