@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from cotrans_cli.arguments import feature_flags, serve_flags
-from cotrans_cli.display.console import note
+from cotrans_cli.display.console import note, on_terminal
 from cotrans_cli.entry import exit_code
 from cotrans_cli.stopping import stopping
 
@@ -320,9 +320,11 @@ def stream(
         for name in choice.names
     ]
     if choice.reason is not None and not quiet:
-        note(f"{choice.names[0]} was taken because of {choice.reason}; --model names another (`cotrans models`)")
+        note(f"{choice.names[0]} was taken because of {choice.reason}; --model names another")
     with LivePage(served, opened, models, picture) as page:
-        with observing(watching, watched(opened, models), models, picture) as observer:
+        # Lines on a terminal show by themselves how far the stream is.
+        bar = not quiet and (written.out is not None or not on_terminal() or overlay is not None)
+        with observing(watching, watched(opened, models), models, picture, bar) as observer:
             run = StreamRun(opened, models, options, page.beside(observer), sys.stdout)
             page.control(run.stream)
             with stopping(run) as signals:
@@ -333,6 +335,8 @@ def stream(
     if not quiet and (result.frames or not errors):
         for line in result.lines():
             note(line)
+        for path in run.written:
+            note(f"wrote {path}")
     if signals:
         return exit_code(signals[0])
     if len(run.stream.sources) == 1:

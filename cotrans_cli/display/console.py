@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError
@@ -32,9 +34,16 @@ def on_terminal() -> bool:
 
 
 def note(message: str) -> None:
-    """One plain line on stderr; nowhere if that is closed (`print` would take standard output instead)."""
-    if sys.stderr is not None:
-        print(message, file=sys.stderr, flush=True)  # noqa: T201
+    """One plain line on stderr; nowhere if that is closed (`print` would take standard output instead).
+
+    A terminal would break it in the middle of a word: there it is broken between words.
+    """
+    if sys.stderr is None:
+        return
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        message = textwrap.fill(message, width, break_long_words=False, break_on_hyphens=False) or message
+    print(message, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_line(text: str = "") -> None:

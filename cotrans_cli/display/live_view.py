@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.display.console import note, result_console
 from cotrans_cli.display.half_blocks import HalfBlocks
+from cotrans_cli.display.stream_bar import StreamBar, stream_bar
+from cotrans_cli.display.terminal_text import clock
 from pipelines.features.media import VideoFrame
 
 if TYPE_CHECKING:
@@ -23,12 +25,18 @@ if TYPE_CHECKING:
     from pipelines.streaming.predicting.stream_model import StreamModel
     from pipelines.streaming.sources.source import StreamSource
 
-DARK = ("cyan", "yellow", "green", "magenta", "blue", "red")
-COLOURS = (*DARK, *(f"bright_{name}" for name in DARK))
+# Of a lightness that can be read on black and on white; terminals with sixteen colours have names for theirs.
+PALETTE = (
+    *("#1c8fd1", "#d97300", "#2c9a4b", "#c9458f", "#7a68dd", "#d64545"),
+    *("#9a8200", "#0d9494", "#9c7352", "#6f8299", "#b5537a", "#6a9412"),
+)
+NAMED = ("cyan", "yellow", "green", "magenta", "blue", "red")
+SIXTEEN = (*NAMED, *(f"bright_{name}" for name in NAMED))
 REFRESHES = 10  # per second
 STRIP = 400  # newest predictions that are remembered: the widest terminal
 TWO_COLUMNS = 100  # terminal columns from which on two panels stand side by side
 LEAST_PICTURE = 4  # lines below which a picture shows nothing
+TIME_LEFT = 60  # terminal columns from which on the time that is left is shown
 NARROW = 48  # terminal columns below which there is no room for bars
 REMARKS = 3  # newest remarks that are shown
 
@@ -36,15 +44,17 @@ REMARKS = 3  # newest remarks that are shown
 class PlainObserver:
     """Remarks as lines on stderr; predictions are written by the sinks."""
 
-    def __init__(self, several: bool) -> None:
+    def __init__(self, several: bool, bar: StreamBar | None = None) -> None:
         """several: sources play; what is wrong with a single one ends the command, which says so."""
-        self._several = several
+        self._several, self._bar = several, bar
 
     def begin(self, statistics: Statistics) -> None:
-        pass
+        if self._bar is not None:
+            self._bar.begin(statistics)
 
     def predicted(self, prediction: Prediction) -> None:
-        pass
+        if self._bar is not None:
+            self._bar.update()
 
     def ended(self, event: SourceEnded) -> None:
         if event.error is not None and self._several:
@@ -87,7 +97,8 @@ class LiveView:
         """sources: each once for every model. class_names: of all models. heading: what they can hear or see."""
         self._heading, self._pictures = heading, pictures
         self._shown = [_Shown(source.name + (f" · {source.model}" if source.model else "")) for source in sources]
-        self._colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(class_names)}
+        colours = PALETTE if console.color_system in ("256", "truecolor") else SIXTEEN
+        self._colours = {name: colours[place % len(colours)] for place, name in enumerate(class_names)}
         self._label_width = max(len(name) for name in class_names)
         self._console = console
         self._statistics: Statistics | None = None
@@ -161,7 +172,7 @@ class LiveView:
         shown = self._shown[number]
         inner = width - 4
         head = Text(_shortened(shown.name, max(8, width - 22)), style="bold")
-        time = clock(shown.newest.time) if shown.newest else ""
+        time = self._progress(number, width) if shown.newest else ""
         playing = "warming up" if shown.newest and shown.newest.warmup else ""
         foot = "  ".join(part for part in (time, playing if shown.state == "playing" else shown.state) if part)
         body: list[RenderableType] = [Text(shown.error, style="yellow")] if shown.error else []
@@ -177,8 +188,21 @@ class LiveView:
             subtitle=foot,
             subtitle_align="right",
             width=width,
-            border_style="red" if shown.over == "failed" else "dim" if shown.over else "white",
+            border_style="red" if shown.over == "failed" else "dim" if shown.over else "none",
         )
+
+    def _progress(self, number: int, width: int) -> str:
+        """Where a source is: of a file also how far, and how long it takes still."""
+        newest, statistics = self._shown[number].newest, self._statistics
+        at = clock(newest.time) if newest else ""
+        counts = None if statistics is None else statistics.sources[number]
+        if counts is None or not counts.length or self._shown[number].over:
+            return at
+        share = min(1.0, counts.seconds / counts.length)
+        whole = f"{at} of {clock(counts.length)} · {100 * share:.0f} %"
+        pace = counts.seconds / max(statistics.wall_seconds, 1e-6) if statistics else 0.0
+        left = f" · {clock((counts.length - counts.seconds) / pace)} left" if pace > 0 and width >= TIME_LEFT else ""
+        return whole + left
 
     @property
     def _colourful(self) -> bool:
@@ -194,7 +218,7 @@ class LiveView:
 
         names = min(self._label_width, max(8, width // 3))
         room = max(4, width - names - 10)
-        colour = self._colours.get(label, "white")
+        colour = self._colours.get(label, "none")
         line = Text(f"{_shortened(label, names):{names}} ", style=f"bold {colour}")
         line.append(_blocks(score, room), style=colour)
         line.append(f" {100 * score:6.1f} %" if label else "")
@@ -269,11 +293,19 @@ class LiveView:
 
 @contextmanager
 def observing(
-    live: bool, sources: Sequence[StreamSource], models: Sequence[StreamModel], pictures: bool = True
+    live: bool,
+    sources: Sequence[StreamSource],
+    models: Sequence[StreamModel],
+    pictures: bool = True,
+    bar: bool = False,
 ) -> Iterator[PlainObserver | LiveView]:
-    """Who watches the stream: the live view, or somebody who passes remarks on. sources: each once for every model."""
+    """Who watches the stream: the live view, or somebody who passes remarks on. sources: each once for every model.
+
+    bar: without a live view, a bar of progress on stderr.
+    """
     if not live:
-        yield PlainObserver(len(sources) > 1)
+        with stream_bar(bar) as progress:
+            yield PlainObserver(len(sources) > 1, progress)
         return
     from rich.live import Live
 
@@ -293,13 +325,6 @@ def can_show() -> bool:
     """Whether standard output is a terminal that can be drawn on."""
     console = result_console()
     return console.is_terminal and not console.is_dumb_terminal
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds, and hours where there are any."""
-    minutes, rest = divmod(round(seconds, 1), 60)
-    hours, minutes = divmod(int(minutes), 60)
-    return f"{hours}:{minutes:02d}:{rest:04.1f}" if hours else f"{minutes}:{rest:04.1f}"
 
 
 def _blocks(share: float, width: int) -> str:

@@ -92,3 +92,10 @@ def _look_alike(error: UnicodeError) -> tuple[str, int]:
     text = "".join(LOOK_ALIKES.get(letter, "?") for letter in error.object[error.start : error.end])
     encoding.encode(text)  # the look-alikes themselves are plain
     return text, error.end
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any."""
+    minutes, rest = divmod(round(seconds, 1), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return f"{hours}:{minutes:02d}:{rest:04.1f}" if hours else f"{minutes}:{rest:04.1f}"

@@ -248,6 +248,7 @@ class Stream:
             inbox=self._inbox,
             control=self._controls[number],
             on_begin=self.statistics.begin,
+            on_length=self.statistics.opened,
             on_remark=self._remark,
             on_reconnected=self.statistics.reconnected,
             on_dropped=self.statistics.dropped,

@@ -130,6 +130,18 @@ class StreamRun:
         except OSError as error:
             raise InputError(unwritable(path, error, "choose another --summary")) from error
 
+    @property
+    def written(self) -> list[Path]:
+        """The files, and the folder of files, that are there now."""
+        options = self._options
+        named = [
+            options.output.out if options.output is not None else None,
+            options.overlay,
+            options.summary,
+            None if options.report is None else options.report.path,
+        ]
+        return [path for path in named if path is not None and path.exists()]
+
     def stop(self) -> None:
         """End soon; from any thread."""
         self._interrupted = True

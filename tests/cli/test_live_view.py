@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from cotrans_cli.display.live_view import LiveView, clock
+from cotrans_cli.display.live_view import PALETTE, LiveView
+from cotrans_cli.display.terminal_text import clock
 from pipelines.errors import InputError
 from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.output.summary import Statistics
@@ -71,6 +73,31 @@ def test_a_panel_shows_time_bars_strip_and_numbers() -> None:
     assert "▒▒▒▒██·█████" in text
     assert "latency 12 / 12 ms (p50/p95) · dropped 0" in text
     assert "0:03.0  failed" in text
+
+
+def test_a_file_shows_how_far_it_is() -> None:
+    console = Console(file=io.StringIO(), width=80, height=24, color_system=None)
+    view = LiveView([StreamSource("media", "a.mp4", "")], CLASSES, console)
+    statistics = Statistics(["a.mp4"])
+    view.begin(statistics)
+    statistics.begin()
+    statistics.opened(0, 12.0)
+    for index in range(12):
+        statistics.predicted(0, 0.25, 0.012)
+        view.predicted(frame(0, index))
+    with console.capture() as captured:
+        console.print(view)
+    assert re.search(r"0:03\.0 of 0:12\.0 · 25 % · \d+:\d\d\.\d left ─╯", captured.get())
+
+
+def test_colours_can_be_read_on_black_and_on_white() -> None:
+    """A contrast of 3, which large letters and bars need, on both."""
+    assert len(set(PALETTE)) >= 10
+    for colour in PALETTE:
+        red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
+        light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        assert 1.05 / (light + 0.05) >= 3 and (light + 0.05) / 0.05 >= 3, colour
 
 
 def test_without_colours_the_strip_has_letters() -> None:

@@ -37,9 +37,20 @@ def started(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, env=environment, **{**pipes, **options})
 
 
-def without_latency(text: str) -> list[dict[str, Any]]:
+def plain_lines(text: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in text.splitlines()]
     return [{key: value for key, value in line.items() if key != "latency_ms"} for line in lines]
+
+
+def nearly(text: str) -> list[dict[str, Any]]:
+    """What lines should be like: rows that --fast takes in chunks have other last digits than those taken alone."""
+
+    def about(value: Any) -> Any:
+        if isinstance(value, list):
+            return [about(item) for item in value]
+        return pytest.approx(value, abs=3e-6) if isinstance(value, float) else value
+
+    return [{key: about(value) for key, value in line.items()} for line in plain_lines(text)]
 
 
 @pytest.mark.parametrize(
@@ -101,13 +112,13 @@ def test_a_kill_in_the_middle_and_a_resume_give_the_undisturbed_file(tmp_path: P
     before = len(out.read_text().splitlines())
     assert 15 <= before < 400
     assert run(["stream", sound, *options, "--fast", "--out", str(out), "--resume", str(state)]) == 0
-    assert without_latency(out.read_text()) == without_latency(whole.read_text())
+    assert plain_lines(out.read_text()) == nearly(whole.read_text())
     assert not list(tmp_path.glob(".state*.part")) or state.exists()
     capsys.readouterr()
     # Without --out the new lines come alone, and join with the old ones by their index.
     assert run(["stream", sound, *options, "--fast", "--format", "jsonl", "--resume", str(state)]) == 0
-    rest = without_latency(capsys.readouterr().out)
-    assert rest == without_latency(whole.read_text())[rest[0]["index"] :]
+    rest = plain_lines(capsys.readouterr().out)
+    assert rest == nearly(whole.read_text())[rest[0]["index"] :]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -119,7 +130,8 @@ def test_an_interruption_ends_cleanly(tmp_path: Path, number: int, code: int) ->
     assert process.stdout is not None
     first = [process.stdout.readline() for _ in range(3)]
     process.send_signal(number)
-    out, err = process.communicate(timeout=300)
+    out = process.stdout.read()  # not by `communicate`, which loses lines that the reader has taken ahead
+    _, err = process.communicate(timeout=300)
     assert process.returncode == code
     lines = [json.loads(line) for line in (b"".join(first) + out).decode().splitlines()]
     assert [line["index"] for line in lines] == list(range(len(lines)))

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cotrans_cli.main import run
+from pipelines.streaming import PlayOptions, Stream, find_sources
 from tests.cli.test_stream import started
-from tests.streaming.made_streams import write_model, write_rows, write_sound, write_video
+from tests.streaming.made_streams import small_model, write_model, write_rows, write_sound, write_video
 
 Output = pytest.CaptureFixture[str]
 
@@ -154,3 +155,28 @@ def test_what_a_pipe_cannot_hold_is_explained(place: Path) -> None:
         _, said = process.communicate(data, timeout=300)
         assert process.returncode == 3 and said.startswith(b"cotrans: error: -: ") and message in said, said
         assert len(said.splitlines()) == 1
+
+
+def test_every_output_is_named_at_the_end(place: Path, capsys: Output) -> None:
+    write_sound(place / "a.wav", 1.0)
+    model = str(write_model(place / "m.safetensors", "logmel"))
+    command = ["stream", "a.wav", "--model", model, "--fast", "--out", "o.jsonl", "--summary", "s.json"]
+    assert run(command) == 0
+    assert capsys.readouterr().err.splitlines()[-2:] == ["wrote o.jsonl", "wrote s.json"]
+    assert run([*command, "-q"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_sources_say_how_long_they_are(place: Path) -> None:
+    write_sound(place / "a.wav", 3.0)
+    write_rows(place / "r.npy", 40)
+    for name, features, options, length in (
+        ("a.wav", "logmel", {}, 3.0),
+        ("a.wav", "logmel", {"start": 1.0}, 2.0),
+        ("a.wav", "logmel", {"duration": 0.5}, 0.5),
+        ("r.npy", None, {"hop": 0.5}, 20.0),
+    ):
+        model = small_model(place, features)
+        with Stream(find_sources([name]), model, PlayOptions(fast=True, **options)) as stream:
+            assert list(stream)
+            assert stream.statistics.sources[0].length == pytest.approx(length)

@@ -22,6 +22,7 @@ class SourceStatistics:
     name: str
     frames: int = 0
     seconds: float = 0.0  # of media that the frames stand for
+    length: float | None = None  # media seconds that it will have played, where it has an end that is known
     dropped: int = 0  # rows left out because they were late
     broken: int = 0  # rows left out because they held NaN or infinity
     reconnects: int = 0
@@ -103,6 +104,11 @@ class Statistics:
         with self._lock:
             self.sources[source].broken += 1
             return self.sources[source].broken
+
+    def opened(self, source: int, length: float | None) -> None:
+        """A source is open. length: media seconds that it will play; None: nobody knows, or it never ends."""
+        with self._lock:
+            self.sources[source].length = length
 
     def reconnected(self, source: int) -> None:
         with self._lock:

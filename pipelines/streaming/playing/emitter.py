@@ -37,6 +37,7 @@ class PlayContext:
     inbox: Inbox
     control: SourceControl
     on_begin: Callable[[], None]  # a source is open and plays
+    on_length: Callable[[int, float | None], None]  # source, media seconds that it will play where that is known
     on_remark: Callable[[int, str], None]  # source, one line
     on_reconnected: Callable[[int], None]  # source
     on_dropped: Callable[[int, int], None]  # source, rows

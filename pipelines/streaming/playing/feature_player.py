@@ -33,6 +33,7 @@ def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
     if count < 1:
         raise InputError(f"{source.name}: there is no row from --start {options.start:g} on")
     context.on_begin()
+    context.on_length(emitter.number, None if options.loop else count * spec.hop)
     clock = PlaybackClock()
     clock.start(emitter.next.row * spec.hop, begin_at)
     block = FAST_BLOCK if options.fast else 1

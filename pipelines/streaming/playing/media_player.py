@@ -71,6 +71,8 @@ class MediaPlayer:
             self.info = opened(pump, context.stop).info
             self.emitter.drops = self.emitter.drops_when(live=self.live and source.kind != "pipe")
             context.on_begin()
+            known = self._seconds_in_all < math.inf and not (self.live or self._options.loop)
+            context.on_length(self.emitter.number, self._seconds_in_all if known else None)
             if self._on_open is not None:
                 self._first_row = self._on_open(self)
             self._feed(self._pieces(pump))
@@ -202,12 +204,13 @@ class MediaPlayer:
     @property
     def _rows_in_all(self) -> float:
         """Rows of this pass, where the source says how long it is: there is nothing to skip to after them."""
-        if self._duration is None:
-            return math.inf
-        seconds = self._duration - self._options.start
-        if self._options.duration is not None:
-            seconds = min(seconds, self._options.duration)
-        return RowClock(self.hop).rows(seconds)
+        return math.inf if self._duration is None else RowClock(self.hop).rows(self._seconds_in_all)
+
+    @property
+    def _seconds_in_all(self) -> float:
+        """Media seconds of this pass, where the source says how long it is."""
+        left = math.inf if self._duration is None else max(0.0, self._duration - self._options.start)
+        return left if self._options.duration is None else min(left, self._options.duration)
 
     @property
     def _end(self) -> float:
