@@ -29,6 +29,26 @@ class Norm(str, Enum):
     post = "post"
 
 
+class Precision(str, Enum):
+    float32 = "float32"
+    float16 = "float16"
+    int8 = "int8"
+
+
 class Activation(str, Enum):
     relu = "relu"
     gelu = "gelu"
+
+
+class Mode(str, Enum):
+    stream = "stream"
+    chunk = "chunk"
+    window = "window"
+    all = "all"
+
+
+class PlotKind(str, Enum):
+    auto = "auto"
+    confusion = "confusion"
+    macs = "macs"
+    timeline = "timeline"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cotrans_cli.arguments import dataset_options as flags_of_datasets
+from cotrans_cli.arguments.choices import Mode, PlotKind, Precision
 from cotrans_cli.arguments.dataset_options import DATA
 from cotrans_cli.arguments.given_options import refuse_others
-from cotrans_cli.arguments.options import option
+from cotrans_cli.arguments.options import option, precision_option
 from cotrans_cli.display.console import note
 from cotrans_cli.display.evaluation import evaluation_progress, print_evaluation
 from cotrans_cli.display.wanted_output import WantedOutput
@@ -36,20 +36,6 @@ Examples:
   cotrans evaluate --dataset thumos14 --predictions scores.npz --plot confusion.png
 """
 MODEL, SCORING, OUTPUT, SCALE = "Models", "Scoring", "Output", "Several machines"
-
-
-class Mode(str, Enum):
-    stream = "stream"
-    chunk = "chunk"
-    window = "window"
-    all = "all"
-
-
-class PlotKind(str, Enum):
-    auto = "auto"
-    confusion = "confusion"
-    macs = "macs"
-    timeline = "timeline"
 
 
 @flags_of_datasets.with_dataset_options
@@ -142,6 +128,7 @@ def evaluate(
     workers: Annotated[
         int, option("--workers", panel=MODEL, help="Threads that read features ahead; 0: read in between.", least=0)
     ] = 1,
+    precision: Annotated[Precision, precision_option(MODEL)] = Precision.float32,
     device: Annotated[str, option("--device", panel=MODEL, help="auto, cpu or cuda.")] = "auto",
     threads: Annotated[
         int | None, option("--threads", panel=MODEL, help="Of the processor that PyTorch uses (default: all).", least=1)
@@ -306,6 +293,7 @@ def evaluate(
         threshold=threshold,
         workers=workers,
         device=device,
+        precision=precision.value,
         foreign=foreign,
     )
     if predictions is not None:

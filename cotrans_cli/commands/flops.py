@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cotrans_cli.arguments.choices import Activation, Encoding, Norm, Positional, Stacking
-from cotrans_cli.arguments.options import Classifier, InputLayer, Prefix, option
+from cotrans_cli.arguments.choices import Activation, Encoding, Norm, Positional, Precision, Stacking
+from cotrans_cli.arguments.options import Classifier, InputLayer, Prefix, option, precision_option
 from cotrans_cli.display.console import note, print_json, print_line
 
 EXAMPLES = """
@@ -110,6 +110,7 @@ def flops(
     measure: Annotated[
         bool, typer.Option("--measure", rich_help_panel=OUTPUT, help="Time per step and arithmetic rate, here and now.")
     ] = False,
+    precision: Annotated[Precision, precision_option(OUTPUT)] = Precision.float32,
     detail: Annotated[
         bool, typer.Option("--detail", rich_help_panel=OUTPUT, help="Equation by equation; every product that ran.")
     ] = False,
@@ -162,6 +163,7 @@ def flops(
             plot,
             paper,
             measure,
+            precision.value,
         )
     )
     if plot is not None:

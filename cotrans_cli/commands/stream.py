@@ -9,6 +9,8 @@ from typing import Annotated, Any, cast
 import typer
 
 from cotrans_cli.arguments import feature_flags, serve_flags
+from cotrans_cli.arguments.choices import Precision
+from cotrans_cli.arguments.options import precision_option
 from cotrans_cli.display.console import note, on_terminal
 from cotrans_cli.entry import exit_code
 from cotrans_cli.stopping import stopping
@@ -242,6 +244,7 @@ def stream(
         str | None,
         typer.Option("--labels", metavar="FILE|NAMES", help="Other names of the classes.", rich_help_panel=OUTPUT),
     ] = None,
+    precision: Annotated[Precision, precision_option()] = Precision.float32,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu or cuda.", show_default="auto")] = None,
     threads: Annotated[int | None, typer.Option(help="Threads of PyTorch.", show_default=False)] = None,
 ) -> int:
@@ -316,6 +319,7 @@ def stream(
             activation=cast(Any, activation),
             features=request,
             class_names=None if labels is None else parse_labels(labels),
+            precision=precision.value,
         )
         for name in choice.names
     ]

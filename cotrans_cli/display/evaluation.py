@@ -67,7 +67,14 @@ def evaluation_progress(quiet: bool) -> Iterator[EvaluationProgress]:
 
 def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
     """The table of models. output: json, csv, markdown or table."""
-    from pipelines.evaluation.tables.comparison_report import agreement_lines, all_notes, csv_table, tables, to_dict
+    from pipelines.evaluation.tables.comparison_report import (
+        agreement_lines,
+        all_notes,
+        csv_table,
+        loss_lines,
+        tables,
+        to_dict,
+    )
     from pipelines.evaluation.tables.report import to_csv
     from pipelines.evaluation.tables.spotting_report import spotting_lines
 
@@ -77,7 +84,7 @@ def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
     if output == "csv":
         print_line(to_csv(csv_table(comparison)).rstrip("\n"))
     else:
-        lines = agreement_lines(comparison)
+        lines = [*agreement_lines(comparison), *loss_lines(comparison)]
         if len(comparison.rows) == 1:
             lines.append(comparison.rows[0].first.evaluation.headline())
         lines += spotting_lines(comparison)

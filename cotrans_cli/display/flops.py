@@ -99,7 +99,7 @@ def show_model(report: ModelReport, detail: bool) -> None:
     if report.time is not None:
         step, window = report.time.step, report.time.window
         print_line(
-            f"measured ({report.time.threads} thread{'s' * (report.time.threads > 1)}): "
+            f"measured ({report.time.threads} thread{'s' * (report.time.threads > 1)}, {report.time.precision}): "
             f"step {_duration(step.microseconds)} at {step.gigaflops:.2f} GFLOP/s, window "
             f"{_duration(window.microseconds)} at {window.gigaflops:.2f} GFLOP/s, {_times(report.time.speedup)} faster"
         )

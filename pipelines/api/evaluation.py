@@ -14,6 +14,7 @@ from pipelines.evaluation.data.contenders import find_contenders
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.evaluation.tables.comparison_report import class_table, csv_table
 from pipelines.evaluation.tables.report import to_frame
+from pipelines.model.precision import Precision, parse_precision
 from pipelines.running.runner import Mode
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def evaluate(
     baseline: bool = False,
     workers: int = 1,
     device: str = "auto",
+    precision: Precision = "float32",
     on_progress: OnProgress | None = None,
     **dataset_options: Any,
 ) -> EvaluationResult:
@@ -75,7 +77,8 @@ def evaluate(
     models: checkpoints, folders of runs, built-in names; "NAME=PATH" names a row of the table. on: train, validation,
     test or all; None: test, or validation where there is no test. mode: chunk, stream, window or all of them.
     features: extractors for media; None: those that the first model was trained on. dataset_options: as in training;
-    what is not said is taken from there. bootstrap: resamples of the recordings for an interval.
+    what is not said is taken from there. bootstrap: resamples of the recordings for an interval. precision: of weights;
+    float16 and int8 are compared with float32 (`result.comparison.rows[0].first.loss`).
     """
     names = [models] if isinstance(models, (str, Path)) else list(models)
     values = {
@@ -97,6 +100,7 @@ def evaluate(
         baseline="on" if baseline else "off",
         workers=workers,
         device=device,
+        precision=parse_precision(precision),
     )
 
     def report(name: str, mode: Mode, done: int, total: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,9 +32,14 @@ from pipelines.evaluation.scores.baseline import Baseline, majority_vote_baselin
 from pipelines.evaluation.scores.bootstrap import Interval
 from pipelines.evaluation.scores.detection import DetectionOptions
 from pipelines.evaluation.scores.diagnosis import DiagnosisOptions
+from pipelines.evaluation.scores.precision_loss import precision_loss
 from pipelines.evaluation.scores.smoothing import Smoothing
 from pipelines.evaluation.scores.spotting import THRESHOLD
 from pipelines.evaluation.tables.report import mean_and_deviation
+from pipelines.model.continual_model import ContinualModel
+from pipelines.model.linear.packing import with_precision
+from pipelines.model.precision import Precision
+from pipelines.running.agreement import TOLERANCE
 from pipelines.running.runner import MODES, Damage, Mode, Speed
 from pipelines.shard import WHOLE, Shard
 from pipelines.training.fitting.baseline import WHAT_TO_TRY
@@ -62,6 +68,7 @@ class ComparisonOptions:
     detail: float | None = None  # the precision at which delays and false alarms are counted; None: they are not
     workers: int = 1
     device: str = "auto"
+    precision: Precision = "float32"  # of weights; others are compared with float32 in the same run
     foreign: Path | None = None  # recordings of no class, to see how often models of clips say so, and spotters do not
     threshold: float = THRESHOLD  # probability from which on an event counts as spotted
 
@@ -228,15 +235,17 @@ def _evaluated(
 ) -> ModelEvaluation:
     checkpoint = ready.checkpoint
     scoring = scoring_options(options, default_options(checkpoint.model), ready.dataset.hop)
-    try:
+
+    def evaluated(model: ContinualModel, tolerance: float) -> ModelEvaluation:
         return evaluate_model(
-            checkpoint.model,
+            model,
             checkpoint.class_names,
             ready.dataset,
             part,
             options.modes,
             options.protocol,
             scoring,
+            tolerance,
             workers=options.workers,
             on_progress=None if on_rows is None else lambda mode, done, total: on_rows(name, mode, done, total),
             score_kind=checkpoint.score_kind,
@@ -245,6 +254,16 @@ def _evaluated(
             threshold=options.threshold,
             run=None if run_of is None else run_of(ready, part),
         )
+
+    try:
+        packed_model = with_precision(checkpoint.model, options.precision)
+        exact = evaluated(checkpoint.model, TOLERANCE)
+        if options.precision == "float32":
+            return exact
+        # Modes round in different places; that they are the same model has been shown in float32.
+        packed = evaluated(packed_model, math.inf)
+        loss = precision_loss(options.precision, exact.evaluation.value, packed.predictions, exact.predictions)
+        return replace(packed, cost=exact.cost, loss=loss)
     except CotransError as error:
         raise error.located(str(ready.path)) from error
 

@@ -18,6 +18,7 @@ from pipelines.evaluation.scores.classification import score_clips
 from pipelines.evaluation.scores.detection import DetectionOptions, score_detection
 from pipelines.evaluation.scores.honesty import score_honesty
 from pipelines.evaluation.scores.ordered_events import score_events
+from pipelines.evaluation.scores.precision_loss import PrecisionLoss
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions
 from pipelines.evaluation.scores.protocols import OAD_FUTURE, OAD_WINDOW, PROTOCOLS, Protocol, protocol_for
 from pipelines.evaluation.scores.scoring import Evaluation
@@ -62,6 +63,7 @@ class ModelEvaluation:
     options: DetectionOptions  # what it was scored by
     spotting: Spotting | None = None  # of datasets whose events are to be spotted
     other_sound: Spotting | None = None  # false alarms in foreign recordings, which have no event
+    loss: PrecisionLoss | None = None  # of weights in fewer bits than float32
 
 
 def evaluate_model(
@@ -276,8 +278,7 @@ def predictions_of(
 def measure_cost(model: ContinualModel) -> Cost:
     """Count one step and one window while they run, on zeros: counts do not depend on values."""
     config = model.config
-    parameter = next(model.parameters())
-    token = torch.zeros(1, config.input_width, device=parameter.device, dtype=parameter.dtype)
+    token = torch.zeros(1, config.input_width, device=model.device, dtype=model.dtype)
     with torch.inference_mode():
         state = model.initial_state(1)
         for _ in range(config.window):

@@ -12,6 +12,7 @@ from pipelines.errors import UsageError
 if TYPE_CHECKING:
     from pipelines.checkpoints.foreign_files.imported import Hints
     from pipelines.flops.scaling import Sweep
+    from pipelines.model.precision import Precision
 
 # What is held while the other size is swept, unless the user says otherwise: the paper's figure.
 FIGURE_SIZE = 256
@@ -39,6 +40,7 @@ class FlopsOptions:
     plot: Path | None = None
     paper: bool = False
     measure: bool = False
+    precision: Precision = "float32"  # of the model that is measured
 
 
 def report(options: FlopsOptions) -> Report | None:
@@ -53,7 +55,7 @@ def report(options: FlopsOptions) -> Report | None:
         from pipelines.flops.model_report import report_checkpoint
 
         hints = _hints(options)  # what cannot be meant is said before the file is looked for
-        return report_checkpoint(find_model(options.file), hints, options.measure)
+        return report_checkpoint(find_model(options.file), hints, options.measure, options.precision)
     if options.model is not None:
         return _model(options, options.model)
     if options.plot is not None:
@@ -98,6 +100,11 @@ def _check(options: FlopsOptions) -> None:
             raise UsageError(f"--sweep {axis} goes over {axis}: leave --{axis} out")
     if options.measure and (options.sweep is not None or options.plot is not None or options.paper):
         raise UsageError("--measure times one size: leave --sweep, --plot and --paper out")
+    if options.precision != "float32":
+        if attention:
+            raise UsageError(f"--precision {options.precision} is of a model's weights: add FILE or --model NAME")
+        if not options.measure:
+            raise UsageError(f"--precision {options.precision} changes no count, only the time: add --measure")
 
 
 def _attention(options: FlopsOptions) -> Report:
@@ -132,7 +139,7 @@ def _model(options: FlopsOptions, name: str) -> Report:
         sizes.setdefault("class_token_block", 1)
     if options.sweep is not None:
         return sweep_model(name, options.sweep[0], parse_values(options.sweep[1]), sizes)
-    return report_preset(name, preset(name, **sizes), options.measure)
+    return report_preset(name, preset(name, **sizes), options.measure, options.precision)
 
 
 def _hints(options: FlopsOptions) -> Hints:

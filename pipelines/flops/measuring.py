@@ -17,6 +17,8 @@ from pipelines.model.attention import retroactive
 from pipelines.model.attention.banded import attend, attend_one
 from pipelines.model.attention.ring import LockstepCursor
 from pipelines.model.continual_model import ContinualModel
+from pipelines.model.linear.packing import with_precision
+from pipelines.model.precision import Precision
 from pipelines.model.state import RetroactiveState
 
 _SECONDS = 0.4  # spent on each measurement
@@ -38,6 +40,7 @@ class ModelTime:
     step: Timing
     window: Timing
     threads: int
+    precision: Precision = "float32"  # of the weights
 
     @property
     def speedup(self) -> float:
@@ -48,13 +51,14 @@ class ModelTime:
 
 
 @torch.inference_mode()
-def measure_model(model: ContinualModel, cost: ModelCost) -> ModelTime:
+def measure_model(model: ContinualModel, cost: ModelCost, precision: Precision = "float32") -> ModelTime:
     """Time steps after warm-up, and the regular model on a window."""
+    model = with_precision(model, precision)
     state = warmed_up(model)
     token = random_tokens(model, 1)[:, 0]
     window = random_tokens(model, model.config.window)
     step = _timing(lambda: model.step_(token, state), cost.step.flops)
-    return ModelTime(step, _timing(lambda: model(window), cost.window.flops), torch.get_num_threads())
+    return ModelTime(step, _timing(lambda: model(window), cost.window.flops), torch.get_num_threads(), precision)
 
 
 @torch.inference_mode()

@@ -15,7 +15,7 @@ from pipelines.flops.deviations import reasons
 from pipelines.flops.measuring import ModelTime, measure_model
 from pipelines.flops.published import Published, find_published
 from pipelines.model.base_config import BaseConfig
-from pipelines.model.continual_model import ContinualModel
+from pipelines.model.precision import Precision
 from pipelines.model.presets import Run, get_preset
 from pipelines.model.transformer.config import ModelConfig
 
@@ -116,20 +116,18 @@ def _row(name: str, parameters: int, step: Work, window: Work) -> dict[str, Any]
     }
 
 
-def report_preset(name: str, config: BaseConfig, measure: bool = False) -> ModelReport:
+def report_preset(
+    name: str, config: BaseConfig, measure: bool = False, precision: Precision = "float32"
+) -> ModelReport:
     """Report on a preset with these settings and random weights."""
-    cost = model_cost(config)
-    return _report(name, get_preset(name).run, cost, build_model(config), find_published(name, config), measure)
+    cost, model = model_cost(config), build_model(config)
+    time = measure_model(model, cost, precision) if measure else None
+    return ModelReport(name, get_preset(name).run, cost, execute(model), find_published(name, config), time)
 
 
-def report_checkpoint(path: Path, hints: Hints, measure: bool = False) -> ModelReport:
+def report_checkpoint(path: Path, hints: Hints, measure: bool = False, precision: Precision = "float32") -> ModelReport:
     """Report on the model of a file, ours or another project's. hints: what the file does not say."""
     model = open_checkpoint(path, hints).model
-    return _report(path.name, "continual", model_cost(model.config), model, None, measure)
-
-
-def _report(
-    name: str, run: Run, cost: ModelCost, model: ContinualModel, row: Published | None, measure: bool
-) -> ModelReport:
-    time = measure_model(model, cost) if measure else None
-    return ModelReport(name, run, cost, execute(model), row, time)
+    cost = model_cost(model.config)
+    time = measure_model(model, cost, precision) if measure else None
+    return ModelReport(path.name, "continual", cost, execute(model), None, time)

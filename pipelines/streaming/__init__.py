@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipelines.model.precision import Precision
     from pipelines.streaming.messages import SourceEnded as SourceEnded
     from pipelines.streaming.options import PcmOptions as PcmOptions
     from pipelines.streaming.options import PlayOptions as PlayOptions
@@ -60,6 +61,8 @@ def open_stream(
     sources: str | Sequence[str],
     model: StreamModel | None = None,
     prediction: PredictionOptions | None = None,
+    *,
+    precision: Precision = "float32",
     **play: Any,
 ) -> Stream:
     """A stream of predictions while sources play: files, folders, addresses, `camera:0`, `mic:`, `-`.
@@ -68,7 +71,8 @@ def open_stream(
             for prediction in stream:
                 print(prediction.time, prediction.label, prediction.score)
 
-    model: of `open_model`; None: the user's default one. prediction: smoothing, threshold, how many classes.
+    model: of `open_model`; None: the user's default one, in the given precision of weights. prediction: smoothing,
+    threshold, how many classes.
     play: fields of `PlayOptions`: fast=True plays files as fast as possible instead of in real time, start and
     duration cut them, loop repeats them.
 
@@ -76,10 +80,13 @@ def open_stream(
     `with` block ends all its threads, `stream.summary()` says how it went. If no source can be played, iterating raises
     the error of the first; otherwise the errors are in `stream.errors`.
     """
+    from pipelines.errors import UsageError
     from pipelines.streaming.options import PlayOptions
     from pipelines.streaming.pipeline import Stream
     from pipelines.streaming.predicting.stream_model import open_model
     from pipelines.streaming.sources.source import find_sources
 
     texts = [sources] if isinstance(sources, str) else list(sources)
-    return Stream(find_sources(texts), model or open_model(), PlayOptions(**play), prediction)
+    if model is not None and precision != "float32":
+        raise UsageError(f"precision {precision} is chosen when a model is opened: give it to open_model")
+    return Stream(find_sources(texts), model or open_model(precision=precision), PlayOptions(**play), prediction)

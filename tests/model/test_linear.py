@@ -14,7 +14,7 @@ from pipelines.errors import MissingDependencyError, UsageError
 from pipelines.model import PerFrameConfig, make_model
 from pipelines.model.linear import int8
 from pipelines.model.linear.float16 import Float16Projection
-from pipelines.model.linear.int8 import Int8InputProjection, Int8Projection
+from pipelines.model.linear.int8 import SMALL, Int8InputProjection, Int8Projection
 from pipelines.model.linear.packing import check_kernel, with_precision
 from pipelines.model.linear.projection import PackedProjection, Projection
 from pipelines.model.precision import PRECISIONS, Precision, parse_precision
@@ -86,16 +86,30 @@ def test_features_with_units_of_their_own() -> None:
     torch.testing.assert_close(entered.dense_weight(), layer.weight, rtol=0, atol=(1 / 254) * 4 / units.min().item())
 
 
-@pytest.mark.parametrize("kind", [Float16Projection, Int8Projection, Int8InputProjection])
-def test_rows_do_not_know_of_each_other_and_parts_are_parts(kind: type[PackedProjection]) -> None:
-    layer = seeded_layer(24, 15)
+def test_small_layers_lose_less_of_their_rows() -> None:
+    small, large = (seeded_layer(512, outputs) for outputs in (511, 512))
+    rows = rows_of(20, 512)
+    errors = []
+    for layer in (small, large):
+        packed = Int8Projection(layer.weight, layer.bias)
+        as_rounded = rows @ packed.dense_weight().T + layer.bias  # what the rounding of weights alone gives
+        errors.append(relative_error(packed(rows), as_rounded))
+    assert errors[0] < 5e-5 and 5e-4 < errors[1] < 2e-2
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs"),
+    [(Float16Projection, 24), (Int8Projection, 24), (Int8InputProjection, 24), (Int8Projection, SMALL // 15 + 2)],
+)
+def test_rows_do_not_know_of_each_other_and_parts_are_parts(kind: type[PackedProjection], inputs: int) -> None:
+    layer = seeded_layer(inputs, 15)
     packed = kind(layer.weight, layer.bias)
-    rows = rows_of(6, 24) * torch.tensor([1e-3, 1.0, 1e3, 1.0, 2.0, 0.0]).unsqueeze(1)
+    rows = rows_of(6, inputs) * torch.tensor([1e-3, 1.0, 1e3, 1.0, 2.0, 0.0]).unsqueeze(1)
     together = packed(rows)
     if kind is not Float16Projection:  # one float16 row takes another way, which rounds more
         assert torch.equal(together, torch.cat([packed(row.unsqueeze(0)) for row in rows]))
         assert torch.equal(packed.project_part(rows, 4, 9), together[:, 4:9])
-        assert torch.equal(packed(rows.view(2, 3, 24)), together.view(2, 3, 15))
+        assert torch.equal(packed(rows.view(2, 3, inputs)), together.view(2, 3, 15))
     torch.testing.assert_close(packed.project_part(rows, 4, 9), together[:, 4:9], rtol=1e-5, atol=1e-5)
     unbiased = packed.project_part(rows, 4, biased=False)
     torch.testing.assert_close(unbiased + layer.bias[4:], together[:, 4:], rtol=1e-5, atol=1e-5)

@@ -42,6 +42,11 @@ def run_share(
     on_item: OnItem | None = None,
 ) -> Part:
     """What every contender says about one share of the recordings."""
+    if options.precision != "float32":
+        raise UsageError(
+            f"--precision {options.precision} is compared with float32 in one run, and a share is of one model: leave "
+            "--shard out"
+        )
     data = open_scored(contenders, request, options, shard)
     device = choose_device(options.device)
     parts = []

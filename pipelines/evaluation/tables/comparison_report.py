@@ -197,6 +197,20 @@ def agreement_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
+def loss_lines(comparison: Comparison) -> list[str]:
+    """What fewer bits cost, a line for each model."""
+    lines = []
+    for row in comparison.rows:
+        loss = row.first.loss
+        if loss is not None:
+            lines.append(
+                f"{row.name} in {loss.precision}: {comparison.metric} {100 * row.values[0]:.2f} %, in float32 "
+                f"{100 * loss.float32_score:.2f} %; probabilities differ by at most {loss.largest_difference:.4f}, the "
+                f"same class at {100 * loss.same_class:.2f} % of all rows"
+            )
+    return lines
+
+
 def to_dict(comparison: Comparison) -> dict[str, Any]:
     """Plain JSON types; fractions. The first model's scores stand at the top, as for `--predictions`."""
     return {
@@ -293,6 +307,7 @@ def _row_dict(row: Row) -> dict[str, Any]:
             mode: {"value": _number(score), **_speed_dict(first.speeds[mode])} for mode, score in first.scores.items()
         },
         "agreement": None if first.agreement is None else asdict(first.agreement),
+        "precision": None if first.loss is None else asdict(first.loss),
         "cost": asdict(row.cost),
         "step": _speed_dict(row.step),
         **spotting_entries(first.spotting, first.other_sound),

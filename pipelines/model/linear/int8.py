@@ -2,9 +2,12 @@
 
     y = bias + row_scale · weight_scale · Σ q(x) · q(w)        q(v) = round(127 · v / largest |v|)
 
-The sum is exact in int32. A row's scale is its own, so a stream's numbers do not depend on the other streams of its
-batch, and a chunk has those of single steps. The product is `torch._int_mm`, which torchao's int8 layers use too: plain
-int8 tensors and scales of one's own are what PyTorch recommends in place of its quantised dtypes, which are going.
+The sum is exact in int32. In small layers a row is the sum of two int8 rows, the second of which has what rounding took
+from the first: 15 bits, for time that only large layers would feel. A row's scale is its own, so a stream's numbers do
+not depend on the other streams of its batch, and a chunk has those of single steps.
+
+The product is `torch._int_mm`, which torchao's int8 layers use too: plain int8 tensors and scales of one's own are what
+PyTorch recommends in place of its quantised dtypes, which are going.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from torch import Tensor
 from pipelines.model.linear.projection import PackedProjection
 
 LARGEST = 127
+SMALL = 2**18  # weights below which a layer is small: in float32 they fit the cache of a core
 TINY = 2.0**-126  # the smallest normal float32: the largest magnitude of a row of zeros
 
 
@@ -28,6 +32,7 @@ class Int8Projection(PackedProjection):
         scaled, largest = scale_rows(weight)
         self.register_buffer("weight", scaled.round_().char().t())
         self.register_buffer("scale", largest.squeeze(1) / LARGEST)
+        self.fine = weight.numel() < SMALL  # whether rows have two parts
 
     def project_part(self, rows: Tensor, first: int, last: int | None = None, biased: bool = True) -> Tensor:
         buffers = self._buffers
@@ -45,7 +50,12 @@ class Int8Projection(PackedProjection):
     def _product(self, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Σ q(x) q(w) of rows (m, in) and weights (in, out): (m, out), and the rows' largest magnitudes (m, 1)."""
         scaled, largest = scale_rows(rows)
-        return torch._int_mm(scaled.round_().char(), weight).float(), largest
+        if not self.fine:
+            return torch._int_mm(scaled.round_().char(), weight).float(), largest
+        coarse = scaled.round()
+        rest = scaled.sub_(coarse).mul_(2 * LARGEST).round_()  # what is left is at most a half
+        both = torch._int_mm(torch.cat([coarse, rest]).char(), weight).float()
+        return both[: len(rows)].add_(both[len(rows) :], alpha=1 / (2 * LARGEST)), largest
 
     def dense_weight(self) -> Tensor:
         return self.weight.t() * self.scale.unsqueeze(1)
@@ -54,8 +64,7 @@ class Int8Projection(PackedProjection):
 class Int8InputProjection(Int8Projection):
     """The layer that features enter, whose columns have units of their own, and offsets that dwarf what they tell.
 
-    Columns are scaled so that the largest weight of each is 1. A row is the sum of two int8 rows, the second of which
-    has what rounding took from the first: 15 bits, for the time of a second row.
+    Columns are scaled so that the largest weight of each is 1, and rows have two parts however large the layer is.
     """
 
     columns: Tensor  # (in,) the largest weight of each column
@@ -63,14 +72,11 @@ class Int8InputProjection(Int8Projection):
     def _pack(self, weight: Tensor) -> None:
         columns = weight.abs().amax(0).clamp_min_(TINY)
         super()._pack(weight / columns)
+        self.fine = True
         self.register_buffer("columns", columns)
 
     def _product(self, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        scaled, largest = scale_rows(rows * self.columns)
-        coarse = scaled.round()
-        fine = scaled.sub_(coarse).mul_(2 * LARGEST).round_()  # what is left is at most a half
-        both = torch._int_mm(torch.cat([coarse, fine]).char(), weight).float()
-        return both[: len(rows)].add_(both[len(rows) :], alpha=1 / (2 * LARGEST)), largest
+        return super()._product(rows * self.columns, weight)
 
     def dense_weight(self) -> Tensor:
         return super().dense_weight() * self.columns

@@ -10,12 +10,12 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 import torch
 from torch import nn
 
-from pipelines.errors import MissingDependencyError
+from pipelines.errors import ConfigurationError, MissingDependencyError
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.linear.float16 import Float16Projection, float16_problem
-from pipelines.model.linear.int8 import Int8InputProjection, Int8Projection, int8_problem
+from pipelines.model.linear.int8 import SMALL, Int8InputProjection, Int8Projection, int8_problem
 from pipelines.model.linear.projection import PackedProjection, Projection
-from pipelines.model.precision import Precision
+from pipelines.model.precision import Precision, parse_precision
 
 Module = TypeVar("Module", bound=nn.Module)
 Model = TypeVar("Model", bound=ContinualModel)
@@ -28,12 +28,18 @@ class Kernel:
 
     inner: type[PackedProjection]
     entered: type[PackedProjection]  # by features
+    small_entered: type[PackedProjection]  # too small for int8 to save anything, and what it loses nothing makes good
     problem: Callable[[], str | None]  # of this machine
+
+    def of(self, layer: Projection, entered: bool) -> type[PackedProjection]:
+        if not entered:
+            return self.inner
+        return self.small_entered if layer.weight.numel() < SMALL else self.entered
 
 
 KERNELS: dict[Precision, Kernel] = {
-    "float16": Kernel(Float16Projection, Float16Projection, float16_problem),
-    "int8": Kernel(Int8Projection, Int8InputProjection, int8_problem),
+    "float16": Kernel(Float16Projection, Float16Projection, Float16Projection, float16_problem),
+    "int8": Kernel(Int8Projection, Int8InputProjection, Float16Projection, int8_problem),
 }
 
 
@@ -54,8 +60,10 @@ def with_precision(model: Model, precision: Precision) -> Model:
 
 def packed_copy(module: Module, precision: Precision, input_layers: Sequence[Projection] = ()) -> Module:
     """`with_precision` for a part of a model. input_layers: those of its projections that features enter."""
-    if precision == "float32":
+    if parse_precision(precision) == "float32":
         return module
+    if any(isinstance(layer, PackedProjection) for layer in module.modules()):
+        raise ConfigurationError("the weights of this model are packed already: open it in float32, and pack that")
     tensors = (*module.parameters(), *module.buffers())
     check_kernel(precision, tensors[0].device)
     shared: dict[int, Any] = {id(tensor): tensor for tensor in tensors}
@@ -81,7 +89,7 @@ def _pack(module: nn.Module, kernel: Kernel, input_layers: Sequence[Projection])
             entered = any(child is layer for layer in input_layers)
             # The int8 product of PyTorch is wrong for a single input, and one has nothing to save.
             if child.in_features > 1 and (entered or name != CLASSIFIER):
-                kind = kernel.entered if entered else kernel.inner
+                kind = kernel.of(child, entered)
                 setattr(module, name, kind(child.weight, cast(Any, child.bias)))
         elif isinstance(child, Packable):
             setattr(module, name, child.packed(kernel.inner))

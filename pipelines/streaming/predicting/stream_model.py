@@ -27,6 +27,7 @@ from pipelines.wording import listed
 if TYPE_CHECKING:
     from pipelines.checkpoints.checkpoint import Checkpoint
     from pipelines.model.base_config import BaseConfig
+    from pipelines.model.precision import Precision
 
 MOST_NAMED = 12  # classes in the one line about a model
 
@@ -95,6 +96,7 @@ def open_model(
     activation: ScoreKind | None = None,
     features: FeatureRequest | None = None,
     class_names: Sequence[str] | None = None,
+    precision: Precision = "float32",
 ) -> StreamModel:
     """A model that is ready to stream: a built-in one by name, a checkpoint or an exported one by path.
 
@@ -107,7 +109,7 @@ def open_model(
     activation: softmax or sigmoid; None: what the checkpoint says, which is sigmoid after a binary loss for each class.
 
     features: what a model was trained on that does not say it itself, so that it plays media. class_names: others than
-    the checkpoint's.
+    the checkpoint's. precision: of the weights; float16 and int8 are faster on a CPU (docs/precision.md).
 
     Give it to `open_stream`; `model.model` is the `ContinualTransformer` itself, or the `OnnxStep`. A file that is not
     there raises InputError, one that cannot be used CheckpointError: both are a CotransError.
@@ -120,11 +122,15 @@ def open_model(
     if path.suffix == SUFFIX:
         if device not in ("auto", "cpu"):
             raise UsageError(f"--device {device}: {path} is an exported model, which runs on the CPU: use auto or cpu")
+        if precision != "float32":
+            raise UsageError(f"--precision {precision}: {path} has the precision that it was exported in: leave it out")
         model = OnnxStep(path)
         said = model.description
     else:
+        from pipelines.model.linear.packing import with_precision
+
         said = _load(path)
-        model = said.model.to(choose_device(device)).eval()
+        model = with_precision(said.model.to(choose_device(device)).eval(), precision)
         for parameter in model.parameters():
             parameter.requires_grad_(False)
     spec, names = said.features, said.class_names
