@@ -13,6 +13,7 @@ from cotrans_cli.display.half_blocks import HalfBlocks
 from cotrans_cli.display.stream_bar import StreamBar, stream_bar
 from cotrans_cli.display.terminal_text import clock
 from pipelines.features.media import VideoFrame
+from pipelines.streaming.output.palette import PALETTE, class_colours
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -25,11 +26,7 @@ if TYPE_CHECKING:
     from pipelines.streaming.predicting.stream_model import StreamModel
     from pipelines.streaming.sources.source import StreamSource
 
-# Of a lightness that can be read on black and on white; terminals with sixteen colours have names for theirs.
-PALETTE = (
-    *("#1c8fd1", "#d97300", "#2c9a4b", "#c9458f", "#7a68dd", "#d64545"),
-    *("#9a8200", "#0d9494", "#9c7352", "#6f8299", "#b5537a", "#6a9412"),
-)
+# Terminals with sixteen colours have names for theirs.
 NAMED = ("cyan", "yellow", "green", "magenta", "blue", "red")
 SIXTEEN = (*NAMED, *(f"bright_{name}" for name in NAMED))
 REFRESHES = 10  # per second
@@ -98,7 +95,7 @@ class LiveView:
         self._heading, self._pictures = heading, pictures
         self._shown = [_Shown(source.name + (f" · {source.model}" if source.model else "")) for source in sources]
         colours = PALETTE if console.color_system in ("256", "truecolor") else SIXTEEN
-        self._colours = {name: colours[place % len(colours)] for place, name in enumerate(class_names)}
+        self._colours = class_colours(class_names, colours)
         self._label_width = max(len(name) for name in class_names)
         self._console = console
         self._statistics: Statistics | None = None

@@ -94,7 +94,7 @@ class StreamRun:
         if options.overlay is not None:
             from pipelines.streaming.output.overlay import Overlay
 
-            self._sinks.append(Overlay(Path(sources[0].target), options.overlay, options.play))
+            self._sinks.append(Overlay(Path(sources[0].target), options.overlay, options.play, models[0].class_names))
         if self._report is not None:
             self._sinks.append(self._report)
 

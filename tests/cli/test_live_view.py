@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cotrans_cli.display.live_view import PALETTE, LiveView
+from cotrans_cli.display.live_view import LiveView
 from cotrans_cli.display.terminal_text import clock
 from pipelines.errors import InputError
 from pipelines.streaming.messages import Remark, SourceEnded
+from pipelines.streaming.output.palette import PALETTE
 from pipelines.streaming.output.summary import Statistics
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.sources.source import StreamSource

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import resource
+import signal
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,11 @@ import av
 import numpy as np
 import pytest
 
-from pipelines.errors import UsageError
+from pipelines.errors import InputError, UsageError
 from pipelines.metrics.probabilities import probabilities
 from pipelines.streaming import PlayOptions, PredictionOptions, StreamModel, find_sources
 from pipelines.streaming.output.choice import OutputOptions
+from pipelines.streaming.output.palette import class_colours
 from pipelines.streaming.output.segments import SegmentMerger
 from pipelines.streaming.predicting.prediction import Interpreter, Prediction
 from pipelines.streaming.run import RunOptions, StreamRun
@@ -188,7 +192,44 @@ def test_the_overlay_shows_the_labels_and_keeps_the_rest(tmp_path: Path) -> None
         panel = new[place][-20:, :80]
         assert panel.max() > 150  # light letters on a dark box
         assert panel.min() < 70
-    assert not list(tmp_path.glob(".overlay*"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.mp4", "logmel.safetensors", "overlay.mp4"]
+
+
+def test_the_overlay_keeps_the_shape_of_pixels_and_draws_the_strip(tmp_path: Path) -> None:
+    video = tmp_path / "a.mp4"
+    with av.open(str(video), "w") as container:
+        stream = container.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 160, 120, "yuv420p"
+        stream.codec_context.sample_aspect_ratio = Fraction(16, 15)
+        for shade in range(40):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.full((120, 160, 3), shade, np.uint8), "rgb24")))
+        container.mux(stream.encode(None))
+    model = small_model(tmp_path, "mobilenet_v2", hop=0.2)
+    target = tmp_path / "overlay.mp4"
+    predictions = played([video], model)
+    written([video], model, OutputOptions("jsonl"), overlay=target)
+    with av.open(str(target)) as after:
+        assert after.streams.video[0].sample_aspect_ratio == Fraction(16, 15)
+        last = [frame.to_ndarray(format="rgb24").astype(int) for frame in after.decode(video=0)][-1]
+    colour = class_colours(model.class_names)[str(predictions[-2].label)]
+    wanted = [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+    assert np.abs(last[-1, -1] - wanted).max() < 40  # as H.264 with half-size colour keeps it
+
+
+def test_an_overlay_on_a_full_disk_names_the_file_and_leaves_nothing(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "a.mp4", 1.6, size=(160, 120))
+    model = small_model(tmp_path, "logmel", hop=0.2)
+    target = tmp_path / "overlay.mp4"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        with pytest.raises(InputError, match=r"--overlay: (the disk is full: )?cannot write to .*overlay\.mp4"):
+            written([video], model, OutputOptions("jsonl"), overlay=target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, old)
+    assert not [path.name for path in tmp_path.iterdir() if "overlay" in path.name]
 
 
 def test_options_that_contradict_each_other(tmp_path: Path, rows: Path) -> None:

@@ -48,6 +48,7 @@ class VideoTrack:
     rate: float | None  # mean frames per second; None where the source does not say
     rotation: int  # degrees clockwise by which the stored picture is turned for display
     duration: float | None  # seconds
+    pixel_aspect: float  # width of a pixel to its height, as shown
 
 
 @dataclass(frozen=True)

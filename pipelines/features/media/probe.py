@@ -78,7 +78,11 @@ def _video_track(stream: Any, degrees: int) -> VideoTrack:
     context = stream.codec_context
     size = (context.width or 0, context.height or 0)
     width, height = size if degrees % 180 == 0 else size[::-1]
-    return VideoTrack(context.name, width, height, frame_rate(stream), degrees, stream_duration(stream))
+    aspect = stream.sample_aspect_ratio or context.sample_aspect_ratio
+    pixel = float(aspect) if aspect and aspect > 0 else 1.0
+    if degrees % 180:
+        pixel = 1 / pixel
+    return VideoTrack(context.name, width, height, frame_rate(stream), degrees, stream_duration(stream), pixel)
 
 
 def _rotation(container: Any, stream: Any) -> int:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.streaming.output.palette import class_colours
 from pipelines.streaming.predicting.prediction import Prediction
 
-COLOURS = ((255, 196, 61), (120, 200, 255), (170, 220, 130), (240, 150, 170), (200, 170, 250))
+NOTHING = "#969696"  # a prediction without label
 BACKGROUND = (16, 16, 20)
 OPACITY = 0.72
 SHARE = 0.6  # of the picture's height that the box may take
 
 
 class LabelPanel:
-    """Draws the best classes with bars, and the time, in the lower left corner of pictures of one size."""
+    """Draws the best classes with bars, the time, and a strip of the newest labels, as the live view does.
 
-    def __init__(self, width: int, height: int) -> None:
+    The box stands in the lower left corner, the strip below it across the whole picture, the newest label last.
+    """
+
+    def __init__(self, width: int, height: int, class_names: Sequence[str]) -> None:
         from PIL import ImageFont
 
         # A twentieth of the picture's height, but never too small to read nor too large for the width.
@@ -27,6 +32,8 @@ class LabelPanel:
         self._font = ImageFont.truetype(str(_font_path()), self._size)
         self._width = min(width, self._size * 17)
         self._height = height
+        self._colours = class_colours(class_names)
+        self._strip = np.tile(np.array(BACKGROUND, np.uint8), (max(3, self._size // 3), width, 1))
         self._drawn: tuple[Prediction, NDArray[np.uint8]] | None = None
 
     def draw(self, image: NDArray[np.uint8], prediction: Prediction) -> NDArray[np.uint8]:
@@ -34,7 +41,8 @@ class LabelPanel:
         panel = self._panel(prediction)
         height, width, _ = panel.shape
         picture = image.copy()
-        corner = picture[-height:, :width]
+        picture[-len(self._strip) :] = self._strip
+        corner = picture[: -len(self._strip)][-height:, :width]
         blended = OPACITY * panel[-corner.shape[0] :] + (1 - OPACITY) * corner
         # Text and bars are opaque, the background lets the video through.
         is_ink = (panel[-corner.shape[0] :] != np.array(BACKGROUND, np.uint8)).any(axis=2, keepdims=True)
@@ -44,8 +52,18 @@ class LabelPanel:
     def _panel(self, prediction: Prediction) -> NDArray[np.uint8]:
         """Drawn once for each prediction: many frames show the same."""
         if self._drawn is None or self._drawn[0] is not prediction:
+            self._remember(prediction)
             self._drawn = prediction, self._render(prediction)
         return self._drawn[1]
+
+    def _remember(self, prediction: Prediction) -> None:
+        """Move the strip on by one label; half as high while the window warms up."""
+        cell = min(max(2, self._size // 4), self._strip.shape[1])
+        self._strip = np.roll(self._strip, -cell, axis=1)
+        self._strip[:, -cell:] = BACKGROUND
+        if prediction.label is not None:
+            top = len(self._strip) // 2 if prediction.warmup else 0
+            self._strip[top:, -cell:] = _rgb(self._colours.get(prediction.label, NOTHING))
 
     def _render(self, prediction: Prediction) -> NDArray[np.uint8]:
         from PIL import Image, ImageDraw
@@ -60,7 +78,7 @@ class LabelPanel:
         draw.text((size // 2, size // 4), head, font=self._font, fill=(200, 200, 200))
         for place, (label, score) in enumerate(rows):
             top = line * (place + 1)
-            colour = COLOURS[place % len(COLOURS)] if prediction.label is not None else (150, 150, 150)
+            colour = self._colours.get(label, NOTHING) if prediction.label is not None else NOTHING
             length = int((self._width - size) * score)
             draw.rectangle((size // 2, top + line - size // 4, size // 2 + length, top + line - 1), fill=colour)
             percent = f"{100 * score:.0f} %"
@@ -75,6 +93,12 @@ class LabelPanel:
         while label and draw.textlength(f"{label}…", font=self._font) > room:
             label = label[:-1]
         return f"{label}…"
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    """ "#1c8fd1" as numbers."""
+    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return red, green, blue
 
 
 def _font_path() -> Path:

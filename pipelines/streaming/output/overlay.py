@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError
-from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode
-from pipelines.files import use_common_mode
+from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode, probe
+from pipelines.files import unwritable, use_common_mode
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.output.label_panel import LabelPanel
@@ -22,25 +23,29 @@ from pipelines.streaming.predicting.prediction import Prediction
 
 CLOCK = 90_000  # ticks per second
 SUFFIXES = (".mp4", ".m4v", ".mov", ".mkv", ".ts", ".flv")  # containers that take H.264
+BT601, LIMITED = 6, 1  # ffmpeg's numbers for the colours of a picture and their range
 QUALITY = {"crf": "20", "preset": "veryfast"}
 
 
 class Overlay:
     """Reads the video again and draws on each frame what was known at its time: the newest prediction so far."""
 
-    def __init__(self, source: Path, target: Path, play: PlayOptions) -> None:
+    def __init__(self, source: Path, target: Path, play: PlayOptions, class_names: Sequence[str]) -> None:
         import av
 
-        self._target = target
+        self._target, self._class_names = target, class_names
+        video = probe(source).video  # with the rotation, which the first picture knows
+        self._pixel_aspect = 1.0 if video is None else video.pixel_aspect
         self._start = play.start
         self._reader = decode(source, audio=False, video=True, start=play.start, duration=play.duration)
         self._frames: Iterator[AudioBlock | VideoFrame] = iter(self._reader)
         self._next: VideoFrame | None = None  # read, and not yet written
         self._panel: LabelPanel | None = None
         self._prediction: Prediction | None = None
+        self._failed = False
         self._end = 0.0  # media seconds since the start up to which the video goes
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.stem}.", suffix=target.suffix, dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=f"{target.stem}.part-", suffix=target.suffix, dir=target.parent)
         os.close(handle)
         self._temporary = Path(name)
         try:
@@ -55,29 +60,47 @@ class Overlay:
             raise
 
     def write(self, event: Prediction | SourceEnded) -> None:
-        if isinstance(event, Prediction):
-            self._draw_before(event.time)
-            self._prediction = event
-        else:
-            self._draw_before(float("inf"))
-            self._end = float("inf")
+        with self._writing():
+            if isinstance(event, Prediction):
+                self._draw_before(event.time)
+                self._prediction = event
+            else:
+                self._draw_before(float("inf"))
+                self._end = float("inf")
 
     def close(self) -> None:
         """Give the file its name. After an interruption the video ends with the last prediction."""
         self._reader.close()
-        if self._panel is not None:
-            for packet in self._stream.encode(None):
-                self._container.mux(packet)
-            self._sound.copy_before(self._end)
-        self._sound.close()
-        self._container.close()
-        if self._panel is None:  # not a single frame was drawn
-            self._temporary.unlink(missing_ok=True)
+        if self._failed:
             return
-        with self._temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        use_common_mode(self._temporary)
-        self._temporary.replace(self._target)
+        with self._writing():
+            if self._panel is not None:
+                for packet in self._stream.encode(None):
+                    self._container.mux(packet)
+                self._sound.copy_before(self._end)
+            self._sound.close()
+            self._container.close()
+            if self._panel is None:  # not a single frame was drawn
+                self._temporary.unlink(missing_ok=True)
+                return
+            with self._temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            use_common_mode(self._temporary)
+            self._temporary.replace(self._target)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """What goes wrong is said of the file that the user named, and nothing half done is left."""
+        try:
+            yield
+        except OSError as error:  # ffmpeg's errors are of this kind too
+            self._failed = True
+            self._temporary.unlink(missing_ok=True)
+            raise InputError(f"--overlay: {unwritable(self._target, error)}") from error
+        except BaseException:
+            self._failed = True
+            self._temporary.unlink(missing_ok=True)
+            raise
 
     def state(self) -> None:
         """Nothing that could be continued."""
@@ -107,9 +130,12 @@ class Overlay:
         image = even(frame.image)
         height, width, _ = image.shape
         if self._panel is None:
-            self._panel = LabelPanel(width, height)
+            self._panel = LabelPanel(width, height, self._class_names)
             self._stream.width, self._stream.height = width, height
             self._stream.pix_fmt = "yuv420p"
+            self._stream.codec_context.sample_aspect_ratio = Fraction(self._pixel_aspect).limit_denominator(1000)
+            # How ffmpeg makes it of red, green and blue, where a player would guess by the size.
+            self._stream.codec_context.colorspace, self._stream.codec_context.color_range = BT601, LIMITED
             self._stream.codec_context.time_base = Fraction(1, CLOCK)
         if self._prediction is not None:
             image = self._panel.draw(image, self._prediction)
