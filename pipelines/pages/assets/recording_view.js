@@ -2,6 +2,7 @@
 "use strict";
 
 const FEW_LANES = 24; // classes that are shown at first, the strongest
+const MANY_LANES = 120; // … and when more are asked for: a canvas cannot be endlessly high
 const READOUT = 3; // classes that are named beside the time
 
 class RecordingView {
@@ -40,10 +41,11 @@ class RecordingView {
 
   buildTimeline(card) {
     const { recording, scores, list } = this;
-    const ranked = recording.classes.map((_, index) => [scores.peak(index), index]).filter(([, index]) => !recording.hidden.has(index));
-    const strongest = ranked.sort((first, second) => second[0] - first[0]).slice(0, FEW_LANES).map(([, index]) => index);
-    const all = ranked.map(([, index]) => index);
-    this.lanes = { few: strongest.sort((first, second) => first - second), all: all.sort((first, second) => first - second) };
+    const ranked = recording.classes.map((_, index) => index).filter((index) => !recording.hidden.has(index));
+    const peaks = recording.classes.map((_, index) => scores.peak(index));
+    ranked.sort((first, second) => peaks[second] - peaks[first]);
+    const strongest = (count) => ranked.slice(0, count).sort((first, second) => first - second);
+    this.lanes = { few: strongest(FEW_LANES), many: strongest(MANY_LANES) };
     const tools = make("div", { class: "tools timeline-tools" });
     const place = make("div");
     card.append(tools, place);
@@ -74,11 +76,11 @@ class RecordingView {
     this.slider = make("input", { type: "range", min: "0", max: "1", step: "0.01", id: "threshold", value: recording.threshold });
     this.shownThreshold = make("output", { class: "number", for: "threshold", id: "threshold-value" });
     this.rule = make("button", { type: "button", class: "quiet", id: "own-rule", text: "Reset", title: "The segments as they were streamed" });
-    const more = this.lanes.all.length - this.lanes.few.length;
-    const moreLanes = button(`All ${this.lanes.all.length} classes`, "Show a lane for every class", () => {
-      const few = this.timeline.lanes === this.lanes.few;
-      this.timeline.setLanes(few ? this.lanes.all : this.lanes.few);
-      moreLanes.textContent = few ? `${FEW_LANES} strongest` : `All ${this.lanes.all.length} classes`;
+    const { few, many } = this.lanes;
+    const moreLanes = button(`${many.length} lanes`, "Show more classes, or fewer: the strongest of all", () => {
+      const more = this.timeline.lanes === few;
+      this.timeline.setLanes(more ? many : few);
+      moreLanes.textContent = `${(more ? few : many).length} lanes`;
       this.overview.refresh();
     });
     tools.append(
@@ -88,7 +90,7 @@ class RecordingView {
       make("label", { class: "threshold" }, make("span", { text: "Threshold" }), this.slider),
       this.shownThreshold,
       this.rule,
-      more > 0 ? moreLanes : "",
+      many.length > few.length ? moreLanes : "",
       make(
         "span",
         { class: "group", role: "group", "aria-label": "Zoom" },

@@ -135,7 +135,7 @@ class TimelinePainter {
       context.fillRect(left, top, Math.max(1, right - left - 1), BAR - 2);
       context.globalAlpha = 1;
       if (index === selected) this.paintSelection(left, right, top);
-      if (right - left > 26) this.paintLabel(segment.label, colour, left, right, top + BAR / 2 - 1);
+      this.paintLabel(segment.label, colour, left, right, top + BAR / 2 - 1);
     });
   }
 
@@ -148,12 +148,15 @@ class TimelinePainter {
     for (const x of [left, right - 1]) context.fillRect(x - 2, top + 4, 4, BAR - 10); // handles
   }
 
+  /** The label where there is room for it, or for a good part of it. */
   paintLabel(label, colour, left, right, middle) {
     const { context } = this;
     const from = Math.max(2, left + 5);
+    const room = right - from - 5;
+    if (room < 6 || (room < 30 && context.measureText(isolated(label)).width > room + 1)) return;
     context.save();
     context.beginPath();
-    context.rect(from, middle - BAR, right - from - 5, 2 * BAR);
+    context.rect(from, middle - BAR, room + 1, 2 * BAR);
     context.clip();
     context.fillStyle = brightness(colour) > 0.19 ? "#111" : "#fff";
     context.fillText(isolated(label), from, middle + 0.5);
