@@ -28,6 +28,8 @@ class CheckedCommand(TyperCommand):
                     name = (parameter.metavar or parameter.name.upper()).removesuffix("...")
                     raise typer.BadParameter(f"{name} is empty: name something", ctx=ctx)
             elif counts[parameter.name] > 1 and not (parameter.multiple or parameter.is_flag or parameter.count):
+                joined = parameter.metavar is not None and "," in parameter.metavar
+                advice = "give it once, with commas between names" if joined else "give it once"
                 raise typer.BadParameter(
-                    f"{parameter.opts[0]} is given {counts[parameter.name]} times: give it once", ctx=ctx
+                    f"{parameter.opts[0]} is given {counts[parameter.name]} times: {advice}", ctx=ctx
                 )

@@ -55,7 +55,7 @@ def stream(
         typer.Option(
             "--model",
             "-m",
-            metavar="NAME|FILE",
+            metavar="NAME|FILE[,…]",
             help="A built-in model (`cotrans models`) or a checkpoint; several separated by commas watch at once.",
             show_default="what config.toml says; sound-events for sound, objects for pictures without sound",
         ),

@@ -35,6 +35,8 @@ def test_an_empty_name_is_usage(arguments: list[str], capsys: pytest.CaptureFixt
 def test_an_option_that_is_given_twice_is_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["stream", "a.wav", "--out", "a.csv", "--out=b.csv"]) == 2
     assert "--out is given 2 times" in capsys.readouterr().err
+    assert run(["stream", "a.wav", "--model", "objects", "--model", "sound-events"]) == 2
+    assert "--model is given 2 times: give it once, with commas between names" in capsys.readouterr().err
     assert run(["stream", "a.wav", "--weights", "a.pth", "--weights", "b.pth"]) == 3  # that one may be repeated
     assert "a.wav" in capsys.readouterr().err
 

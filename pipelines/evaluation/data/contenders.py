@@ -21,7 +21,7 @@ from pipelines.errors import InputError, UsageError
 from pipelines.training.artifacts import RunFolder
 
 # The model that comes with cotrans for a dataset.
-BUILT_IN = {"gtzan": "music-genre", "digits": "spoken-digits"}
+BUILT_IN = {"gtzan": "music-genre", "digits": "spoken-digits", "golf": "golf-swing"}
 SEED_FOLDER = re.compile(r"seed-(\d+)")
 # Names of files that say nothing about the model in them.
 _COMMON_STEMS = ("best", "last", "model", "checkpoint")
@@ -42,7 +42,7 @@ def find_contenders(texts: Sequence[str], dataset: str) -> tuple[Contender, ...]
         if dataset not in BUILT_IN:
             raise UsageError(
                 f"which model? --checkpoint names a file or the folder of a run, or a built-in model; only "
-                f"{' and '.join(BUILT_IN)} have one by default"
+                f"{', '.join(BUILT_IN)} have one by default"
             )
         name = BUILT_IN[dataset]
         if name not in builtin_names():
