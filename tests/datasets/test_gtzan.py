@@ -98,8 +98,8 @@ def test_wrong_roots_and_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         with pytest.raises(UsageError, match=message):
             open_dataset("gtzan", tmp_path, **wrong)
-    with pytest.raises(UsageError, match="dataset gtzan has no option --fold; it has --split, --validation"):
-        open_dataset("gtzan", tmp_path, fold="1")
+    with pytest.raises(UsageError, match="dataset gtzan has no option --group; it has --split, --validation"):
+        open_dataset("gtzan", tmp_path, group="1")
     with pytest.raises(UsageError, match="gtzan has no split 'x': choose from random, fault-filtered"):
         open_dataset("gtzan", tmp_path, split="x")
     with pytest.raises(UsageError, match="is a fixed list: --validation does not go with it"):
