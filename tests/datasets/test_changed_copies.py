@@ -59,6 +59,8 @@ def test_copies_have_the_labels_of_their_items_and_are_made_once(
     before = {copy.media: copy.media.stat().st_mtime_ns for copy in copies if copy.media}
     assert changed_copies(items, 2, tmp_path / "clips") == copies
     assert before == {path: path.stat().st_mtime_ns for path in before}
+    chosen = changed_copies(items, 2, tmp_path / "clips", {"clip 1", "clip 4"})
+    assert chosen == [copies[place] for place in (1, 4, 7, 10)]
     # Of fewer items, each has the copy that it had.
     fewer = changed_copies(items[:3], 1, tmp_path / "clips")
     for few, many in zip(fewer, copies, strict=False):

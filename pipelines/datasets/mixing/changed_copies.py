@@ -8,7 +8,7 @@ through a codec at a low rate or through 8 bits.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,8 +47,14 @@ CODECS = (
 )
 
 
-def changed_copies(items: Sequence[Item], copies: int, root: Path, seed: int = 0) -> list[Item]:
-    """So many copies of each item that has sound, with its label."""
+def changed_copies(
+    items: Sequence[Item], copies: int, root: Path, chosen: Collection[str] | None = None, seed: int = 0
+) -> list[Item]:
+    """So many copies of each item that has sound, with its label.
+
+    chosen: the names of the items whose copies are wanted. All are made, so that another choice, of another fold, finds
+    its own.
+    """
     sounding = [item for item in items if item.media is not None]
     made = []
     for copy in range(1, copies + 1):
@@ -63,6 +69,7 @@ def changed_copies(items: Sequence[Item], copies: int, root: Path, seed: int = 0
         made += [
             replace(item, name=f"{item.name}, copy {copy}", media=folder / name, duration=None, features=())
             for item, name in zip(sounding, names, strict=True)
+            if chosen is None or item.name in chosen
         ]
     return made
 

@@ -93,8 +93,9 @@ def _copies(recipe: Recipe, dataset: Dataset, items: tuple[Item, ...]) -> tuple[
     """Changed copies of what is trained on."""
     if dataset.kind != "clips" or recipe.features.request is None:
         raise ConfigurationError("data.copies is for clips whose features are extracted (--features)")
-    trained = [item for item in items if item.split == "train"]
-    return tuple(changed_copies(trained, recipe.data.copies, dataset.root))
+    trained = {item.name for item in items if item.split == "train"}
+    copies = changed_copies(dataset.items, recipe.data.copies, dataset.root, trained)
+    return tuple(replace(copy, split="train") for copy in copies)
 
 
 def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item: OnItem | None) -> ForeignSound:
