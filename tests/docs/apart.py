@@ -94,8 +94,10 @@ SHORTENED: dict[str, str] = {
     "cotrans train --recipe weights/recipes/spoken-digits.toml --root DIGITS/ --fold george --seed 1": (
         "--epochs 1 --passes 1"
     ),
-    "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --fold 4 --foreign made": "--epochs 1",
-    "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --foreign made": "--epochs 1",
+    "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --fold 4 --foreign FOREIGN/": "--epochs 1",
+    "cotrans train --recipe weights/recipes/sound-events.toml --root ESC10/ --foreign FOREIGN/": "--epochs 1",
+    "cotrans train --recipe weights/recipes/music-genre.toml --root GTZAN/ --fold 1 -s data.train_on=train"
+    " --foreign FOREIGN/": "--epochs 1",
     "cotrans train --recipe words --root words/": "--epochs 1 --passes 1",
 }
 

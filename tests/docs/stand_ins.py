@@ -33,6 +33,7 @@ def build(folder: Path) -> Path:
     _digits(data / "DIGITS")
     _words(data / "words")
     write_sound(data / "speech" / "long.wav", seconds=4.0)
+    write_sound(data / "FOREIGN" / "bell.wav", seconds=1.0)
     for name in ("THUMOS", "THUMOS14"):
         write_thumos_oadtr(data / name, OADTR_PARTS, name="thumos_kin_{}.pickle")
     for dataset in data.iterdir():
