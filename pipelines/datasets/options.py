@@ -119,15 +119,20 @@ DATASET_OPTIONS = (
     DatasetOption("multi_label", SWITCH, "folder: events may overlap."),
     DatasetOption("mix_streams", SWITCH, "folder: streams mixed from the clips, to spot them in.", divides=True),
     DatasetOption("seconds", NUMBER, "digits, mixed streams: length of a stream.", least=5, divides=True),
-    DatasetOption("passes", WHOLE, "digits, mixed streams: how often each training recording is used.", least=1),
-    DatasetOption("pitch", NUMBER, "digits, mixed streams: share that voices of training streams vary by.", least=0),
+    DatasetOption(
+        "passes", WHOLE, "digits, mixed streams: how often each training recording is used.", least=1, divides=True
+    ),
+    DatasetOption(
+        "pitch", NUMBER, "digits, mixed streams: share that voices of training streams vary by.", least=0, divides=True
+    ),
     DatasetOption(
         "rooms",
         NUMBER,
         "digits, mixed streams: share of training streams in another room, with another microphone.",
         least=0,
+        divides=True,
     ),
-    DatasetOption("one_voice", SWITCH, "digits: every training stream holds one voice alone."),
+    DatasetOption("one_voice", SWITCH, "digits: every training stream holds one voice alone.", divides=True),
     DatasetOption(
         "feature_dir",
         PLACE,

@@ -29,7 +29,7 @@ def test_digits_of_espeak(kind: str, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.shared
 def test_a_file_with_one_short_digit_is_answered(shared_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """George was kept out of training; his recordings are hardly longer than the model's lag."""
+    """Recordings that are hardly longer than the model's lag."""
     for digit in (4, 7):
         recording = shared_dir / "spoken_digits" / f"{digit}_george_0.flac"
         assert soundfile.info(recording).duration < 0.7

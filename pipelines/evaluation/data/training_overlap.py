@@ -66,7 +66,7 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
     same = is_same_folder(path, root)
     if dataset == "folder" and same is False:
         return None  # other data of the same kind
-    if part in ("train", ALL):
+    if part in (*str(record["data"].get("train_on", "train")).split("+"), ALL):
         unsure = f", if {root} holds what it was trained on" if dataset == "folder" and not same else ""
         return (
             f"{path} is scored on {part}, which has the recordings that it was trained on{unsure}: the score says "
