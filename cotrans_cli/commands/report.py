@@ -51,7 +51,7 @@ def report(
     One file without network. `cotrans stream FILE --report out.html` writes it at once, with all classes and the cost.
     """
     from pipelines.streaming.output.file_report import FileReport, report_predictions
-    from pipelines.streaming.output.report import ReportOptions
+    from pipelines.streaming.output.report_options import ReportOptions
 
     options = ReportOptions(out or predictions.with_suffix(".html"), embed, labels)
     path = report_predictions(FileReport(predictions, options, tuple(media or ()), tuple(hide or ())))

@@ -281,6 +281,7 @@ def stream(
     )
     prediction = PredictionOptions(top_k, common, smooth, by_class, tuple(only or ()), tuple(hide or ()), least)
     written = OutputOptions(format, out, scores, segments)
+    reported = _report(report, embed, truth)
     served = serve_flags.serve_options(serve, token, keep_serving)
     opened = find_sources(sources)
     if all(source.problem for source in opened):  # no model is needed to say so
@@ -309,7 +310,7 @@ def stream(
         output=None if watching and out is None else written,
         overlay=overlay,
         summary=summary,
-        report=_report(report, embed, truth),
+        report=reported,
     )
     models = [
         open_model(
@@ -369,6 +370,6 @@ def _report(path: Path | None, embed: bool, truth: Path | None) -> Any:
         if embed or truth is not None:
             raise UsageError("--embed and --truth are about a report: add --report FILE.html")
         return None
-    from pipelines.streaming.output.report import ReportOptions
+    from pipelines.streaming.output.report_options import ReportOptions
 
     return ReportOptions(path, embed, truth)

@@ -80,17 +80,16 @@ class Recording:
 
 
 def recordings_page(recordings: Sequence[Recording]) -> str:
-    """The HTML of a report."""
-    data = {
-        "recordings": [recording.to_dict(f"media-{number}") for number, recording in enumerate(recordings)],
-        "made": made_line(),
-    }
-    blocks = {
-        f"media-{number}": recording.media.content
-        for number, recording in enumerate(recordings)
-        if recording.media is not None and recording.media.content is not None
-    }
-    return render(Page(f"{recordings[0].name} – cotrans", SCRIPTS, STYLES, data, blocks))
+    """The HTML of a report. Media that several models were shown are embedded once."""
+    blocks: dict[str, str] = {}  # content -> id of its element
+    shown = []
+    for recording in recordings:
+        content = None if recording.media is None else recording.media.content
+        block = "" if content is None else blocks.setdefault(content, f"media-{len(blocks)}")
+        shown.append(recording.to_dict(block))
+    data = {"recordings": shown, "made": made_line()}
+    named = {block: content for content, block in blocks.items()}
+    return render(Page(f"{recordings[0].name} – cotrans", SCRIPTS, STYLES, data, named))
 
 
 def write_recordings(path: Path, recordings: Sequence[Recording]) -> None:

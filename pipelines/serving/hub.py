@@ -10,7 +10,6 @@ from typing import Protocol
 
 from pipelines import __version__
 from pipelines.features.media import VideoFrame
-from pipelines.serving.names import public_names
 from pipelines.serving.picture import Picture
 from pipelines.serving.sound import STEP, SoundLevel
 from pipelines.serving.track import Track, model_name
@@ -19,6 +18,7 @@ from pipelines.streaming.output.summary import Statistics
 from pipelines.streaming.playing.pump import MediaItem
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.sources.names import public_names
 from pipelines.streaming.sources.source import StreamSource
 
 PICTURES_EVERY = 0.5  # seconds

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.serving.names import base_name
 from pipelines.serving.ring import Ring
 from pipelines.streaming.output.summary import SourceStatistics
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.sources.names import base_name
 
 RECENT_ROWS = 2400  # rows that somebody who comes late still sees: ten minutes of 4 a second
 MOST_CLASSES = 12  # of a row: those with the highest scores

@@ -22,7 +22,8 @@ from pipelines.streaming.several_models import SeveralModels, watched
 from pipelines.streaming.sources.source import StreamSource
 
 if TYPE_CHECKING:
-    from pipelines.streaming.output.report import ReportOptions, ReportSink
+    from pipelines.streaming.output.report import ReportSink
+from pipelines.streaming.output.report_options import ReportOptions
 
 
 @dataclass(frozen=True)

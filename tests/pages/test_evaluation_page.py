@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from cotrans_cli.main import run
+from pipelines.datasets.opening import open_dataset
 from pipelines.evaluation.scores.detection import DetectionScore
 from pipelines.evaluation.scores.predictions import make_predictions
 from pipelines.evaluation.tables.behind_cells import Behind, clip_cells, frame_cells
+from tests.datasets.dataset_builders import write_thumos_lstr
 from tests.evaluation.evaluation_problems import write_gtzan, write_model
 from tests.pages.conftest import OpenPage
 
@@ -72,6 +74,27 @@ def test_a_phone_shows_it(report: Path, open_page: OpenPage, artifacts: Path) ->
     page = open_page(report, width=390, height=844)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.screenshot(path=artifacts / "evaluation-phone.png", full_page=True)
+
+
+def test_frames_lead_to_stretches(tmp_path: Path, open_page: OpenPage, artifacts: Path) -> None:
+    root, path = tmp_path / "thumos", tmp_path / "frames.html"
+    write_thumos_lstr(root, {"rgb": 4, "flow": 2})
+    names = tuple(open_dataset("thumos14", root).class_names)
+    model = write_model(tmp_path / "m.safetensors", names, input_width=6)
+    data = ["--dataset", "thumos14", "--root", str(root), "--hop", "0.5", "--bootstrap", "0", "--quiet", "--json"]
+    assert run(["evaluate", *data, "-c", str(model), "--report", str(path)]) == 0
+    page = open_page(path)
+    (model_data,) = page_data(path)["models"]
+    assert "Ambiguous" not in model_data["confusion"]["classes"] and len(model_data["perClass"]["rows"]) == 20
+    page.locator(".matrix .wrong button").first.click()
+    page.locator(".places button").first.click()
+    page.locator(".stage[data-shown]").wait_for()
+    (own, *_) = [key for key in model_data["confusion"]["behind"] if len(set(key.split(","))) == 2]
+    first = model_data["confusion"]["behind"][own][0]
+    if str(first[0]) in model_data["recordings"] and model_data["recordings"][str(first[0])]["timeline"]:
+        cursor = page.locator(".stage .timeline-box").get_attribute("aria-valuenow")
+        assert float(cursor) == pytest.approx(first[1] * 0.5, abs=0.01)
+    page.screenshot(path=artifacts / "evaluation-frames.png", full_page=True)
 
 
 def test_clips_behind_a_cell() -> None:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from pipelines.errors import InputError, UsageError
 from pipelines.serving.address import SHORTEST_TOKEN, ServeOptions, parse_serving
-from pipelines.serving.names import public_address, public_names
 from pipelines.serving.server import LiveServer
 from pipelines.streaming import StreamSource
+from pipelines.streaming.sources.names import public_address, public_names
 
 LONG = "a" * SHORTEST_TOKEN
 

@@ -15,7 +15,7 @@ import pytest
 from cotrans_cli.main import run
 from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.streaming.output.file_report import FileReport, report_predictions
-from pipelines.streaming.output.report import ReportOptions
+from pipelines.streaming.output.report_options import ReportOptions
 from tests.features.made_recordings import write_sound, write_video
 from tests.streaming.made_streams import CLASSES, write_model, write_rows
 
@@ -129,6 +129,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
             report_predictions(FileReport(path, ReportOptions(page, truth=page if page.suffix == ".html" else None)))
     assert run(["stream", "a.wav", "--embed"]) == 2
     assert run(["stream", "a.wav", "--report", "a.txt"]) == 2
+    sound, model = str(write_sound(tmp_path / "a.wav")), str(write_model(tmp_path / "m.safetensors", "logmel"))
+    for option in (["--loop"], ["--snapshot", "s"]):
+        assert run(["stream", sound, "--model", model, "--report", str(tmp_path / "a.html"), *option]) == 2
 
 
 def test_a_stream_reports_every_row_as_it_was_predicted(tmp_path: Path) -> None:
@@ -140,13 +143,14 @@ def test_a_stream_reports_every_row_as_it_was_predicted(tmp_path: Path) -> None:
     outputs = ["--out", str(lines), "--report", str(page)]
     assert run(["stream", *map(str, files), "--model", str(model), *shown, *outputs]) == 0
     recordings = page_data(page)["recordings"]
-    assert [recording["name"] for recording in recordings] == list(map(str, files))
+    assert [recording["name"] for recording in recordings] == ["one.npy", "two.npy"]  # no path of this machine
+    assert str(tmp_path) not in page.read_text()
     written = [json.loads(line) for line in lines.read_text().splitlines()]
     for recording in recordings:
         assert recording["classes"] == list(CLASSES) and recording["hidden"] == [1]
         packed = zlib.decompress(base64.b64decode(recording["rows"]["packed"]))
         scores = np.frombuffer(packed, np.uint8).reshape(len(CLASSES), 30).T
-        own = [dict(line["top"]) for line in written if line["source"] == recording["name"]]
+        own = [dict(line["top"]) for line in written if Path(line["source"]).name == recording["name"]]
         expected = [[row[name] for name in CLASSES] for row in own]
         np.testing.assert_allclose(scores / 255, expected, atol=0.5 / 255 + 1e-6)
         assert all(segment[2] != CLASSES[1] for segment in recording["segments"])
@@ -160,3 +164,14 @@ def test_a_stream_that_fails_leaves_an_old_report(tmp_path: Path) -> None:
     (tmp_path / "a.wav").write_bytes(b"no sound")
     assert run(["stream", str(tmp_path / "a.wav"), "--model", str(model), "--fast", "--report", str(page)]) == 3
     assert page.read_text() == "old"
+
+
+def test_several_models_embed_a_recording_once(tmp_path: Path) -> None:
+    sound, page = write_sound(tmp_path / "a.wav", seconds=1.0), tmp_path / "a.html"
+    models = [str(write_model(tmp_path / f"{name}.safetensors", "logmel", seed=len(name))) for name in ("x", "yy")]
+    options = ["--fast", "--quiet", "--plain", "--embed", "--report", str(page)]
+    assert run(["stream", str(sound), "--model", ",".join(models), *options]) == 0
+    first, second = page_data(page)["recordings"]
+    assert (first["name"], first["model"], second["model"]) == ("a.wav", "x.safetensors", "yy.safetensors")
+    assert first["media"]["block"] == second["media"]["block"] == "media-0"
+    assert page.read_text().count('id="media-') == 1

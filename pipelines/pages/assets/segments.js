@@ -82,8 +82,9 @@ class SegmentList {
   add(start, end, label) {
     const segment = { start: Math.max(0, start), end: Math.min(this.end, end), label, score: null };
     if (this.single) {
-      const inside = this.items.find((item) => item.start <= segment.start && segment.start < item.end - SHORTEST_SEGMENT);
-      if (inside) return null;
+      const inside = this.items.find((item) => item.start <= segment.start && segment.start < item.end);
+      if (inside && segment.start < inside.end - SHORTEST_SEGMENT) return null;
+      if (inside) segment.start = inside.end;
       const next = this.items.find((item) => item.start >= segment.start);
       if (next) segment.end = Math.min(segment.end, next.start);
     }

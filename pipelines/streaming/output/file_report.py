@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from pipelines.pages.strip import media_strip
 from pipelines.pages.truth import TruthTable
 from pipelines.streaming.options import PredictionOptions
 from pipelines.streaming.output.predictions_file import PredictedSource, read_predictions_file
-from pipelines.streaming.output.report import ReportOptions
+from pipelines.streaming.output.report_options import ReportOptions
 from pipelines.streaming.output.segments import SIGMOID_THRESHOLD, SegmentMerger
+from pipelines.streaming.sources.names import base_name
 from pipelines.wording import listed
 
 
@@ -70,11 +71,11 @@ def _media_of(sources: Sequence[PredictedSource], media: Sequence[Path]) -> list
     by_name = {path.name: path for path in media}
     if len(by_name) < len(media):
         raise UsageError("--media: two files of one name cannot be told apart: make a report of each")
-    unknown = sorted(set(by_name) - {PurePath(name).name for name in names})
+    unknown = sorted(set(by_name) - {base_name(name) for name in names})
     if unknown:
-        shown = listed([PurePath(name).name for name in sorted(names)])
+        shown = listed([base_name(name) for name in sorted(names)])
         raise UsageError(f"--media {unknown[0]}: the predictions are about {shown}, not about that file")
-    return [by_name.get(PurePath(source.name).name) for source in sources]
+    return [by_name.get(base_name(source.name)) for source in sources]
 
 
 def _recording(
@@ -94,8 +95,8 @@ def _recording(
     hop = rows[0].end - rows[0].begin if rows else 0.0
     scores = np.stack([row.probabilities for row in rows]) if rows else np.zeros((0, len(names)))
     return Recording(
-        name=PurePath(source.name).name or source.name,
-        file=PurePath(source.name).name if path is None else path.name,
+        name=base_name(source.name),
+        file=base_name(source.name) if path is None else path.name,
         classes=names,
         rule=ShownRule(
             kind,
@@ -105,7 +106,7 @@ def _recording(
         ),
         rows=packed_rows([row.begin for row in rows], hop, as_bytes(scores)),
         segments=[(item.start, item.end, item.label, item.score) for item in segments],
-        model=source.model or "",
+        model=base_name(source.model or ""),
         duration=None if media is None else media.duration,
         truth=truth,
         media=media,

@@ -10,43 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.errors import CotransError, UsageError
+from pipelines.errors import CotransError
 from pipelines.pages.media import MediaLink, link_media
 from pipelines.pages.packing import as_bytes, packed_rows
 from pipelines.pages.recording import Figure, Recording, ShownRule, write_recordings
 from pipelines.pages.strip import media_strip
 from pipelines.pages.truth import TruthTable
 from pipelines.streaming.messages import SourceEnded
-from pipelines.streaming.options import PlayOptions, PredictionOptions
+from pipelines.streaming.options import PredictionOptions
+from pipelines.streaming.output.report_options import ReportOptions
 from pipelines.streaming.output.segments import SIGMOID_THRESHOLD, Segment, SegmentMerger
 from pipelines.streaming.output.sinks import Event
 from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
+from pipelines.streaming.sources.names import base_name, public_names
 from pipelines.streaming.sources.source import StreamSource
 from pipelines.wording import memory, quantity
-
-SUFFIXES = (".html", ".htm")
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """Where the page goes, and what is in it."""
-
-    path: Path
-    embed: bool = False  # the media themselves, not a link to them
-    truth: Path | None = None  # a table file,start,end,label
-
-    def __post_init__(self) -> None:
-        if self.path.suffix.lower() not in SUFFIXES:
-            raise UsageError(f"{self.path}: a report is a page: choose a name that ends in .html")
-
-    def check_play(self, play: PlayOptions) -> None:
-        """Refuse what a report cannot be made of."""
-        if play.loop:
-            raise UsageError("--report does not go with --loop: the recording would never end")
-        if play.resume or play.snapshot:
-            raise UsageError("--report does not go with --snapshot and --resume: it tells of a stream from its start")
 
 
 @dataclass
@@ -72,6 +52,7 @@ class ReportSink:
     ) -> None:
         """sources: each once for every model."""
         self._options, self._sources, self._models, self._prediction = options, sources, models, prediction
+        self._names = public_names(sources[:: len(models)])
         self._rules = [prediction.rule(model.class_names, merged=True) for model in models]
         self._kept: dict[int, _Kept] = {}
         self._truth = None if options.truth is None else TruthTable(options.truth)
@@ -118,14 +99,15 @@ class ReportSink:
         path = Path(source.target) if source.kind == "media" else None
         media = None if path is None else _linked(path, self._options)
         scores = np.frombuffer(bytes(kept.scores), np.uint8).reshape(len(kept.begins), len(model.class_names))
+        name = self._names[number // len(self._models)]
         return Recording(
-            name=source.name if path is None else path.name,
-            file=source.name if path is None else path.name,
+            name=name,
+            file=name if path is None else path.name,
             classes=model.class_names,
             rule=self._shown_rule(number),
             rows=packed_rows(kept.begins, kept.hop, scores),
             segments=[(item.start, item.end, item.label, item.score) for item in kept.segments],
-            model=model.name,
+            model=base_name(model.name),
             duration=None if media is None else media.duration,
             truth=None if self._truth is None else self._truth.of(source.target),
             media=media,
