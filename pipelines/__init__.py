@@ -8,10 +8,10 @@
             print(prediction.time, prediction.label, prediction.score)
 
 `open_model` and `open_stream` predict, `extract` makes features, `open_dataset` opens recordings with their labels,
-`train` and `evaluate` do what they say, `convert` makes a streaming model of a regular one, `load_checkpoint` and
-`save_checkpoint` read and write models, and `ContinualTransformer` with its `ModelConfig` is the model itself. What a
-user can mend raises `CotransError`. docs/python.md shows each of them. Importing this imports none of it, and no
-PyTorch: names are looked up when they are used.
+`train` and `evaluate` do what they say, `convert` makes a streaming model of a regular one, `export` a graph for other
+runtimes, `load_checkpoint` and `save_checkpoint` read and write models, and `ContinualTransformer` with its
+`ModelConfig` is the model itself. What a user can mend raises `CotransError`. docs/python.md shows each of them.
+Importing this imports none of it, and no PyTorch: names are looked up when they are used.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipelines.api.conversion import convert as convert
     from pipelines.api.evaluation import EvaluationResult as EvaluationResult
     from pipelines.api.evaluation import evaluate as evaluate
+    from pipelines.api.export import export as export
     from pipelines.api.extraction import extract as extract
     from pipelines.api.progress import Progress as Progress
     from pipelines.api.training import train as train
@@ -46,6 +47,7 @@ _PUBLIC = {
     "load_checkpoint": "pipelines.checkpoints.checkpoint",
     "save_checkpoint": "pipelines.checkpoints.checkpoint",
     "convert": "pipelines.api.conversion",
+    "export": "pipelines.api.export",
     "extract": "pipelines.api.extraction",
     "train": "pipelines.api.training",
     "evaluate": "pipelines.api.evaluation",

@@ -26,7 +26,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "evaluation": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "running", "training"),
     "streaming": ("model", "metrics", "costs", "features", "datasets", "pages", "checkpoints", "exporting", "running"),
     "serving": ("features", "pages", "streaming"),
-    "api": ("model", "features", "datasets", "checkpoints", "running", "training", "evaluation"),
+    "api": ("model", "features", "datasets", "checkpoints", "exporting", "running", "training", "evaluation"),
 }
 LAYERS = tuple(ALLOWED)
 SURFACE = ROOT / "pipelines" / "__init__.py"  # names of everything public, which are imported when they are asked for

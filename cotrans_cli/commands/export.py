@@ -19,7 +19,9 @@ Examples:
 
   cotrans export music-genre --out genre.onnx
 
-  cotrans export runs/mine --out mine.onnx && cotrans stream talk.wav --model mine.onnx
+  cotrans export runs/mine --out mine.onnx --precision int8
+
+  cotrans stream talk.wav --model mine.onnx      in onnxruntime, without PyTorch
 """
 
 

@@ -10,11 +10,14 @@ from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.exporting.description import StepDescription
-from pipelines.exporting.onnx_graph import DEFAULT_OPSET, check_opset, onnx_graph, require_onnx
+from pipelines.exporting.onnx_graph import DEFAULT_OPSET, check_opset, onnx_graph, require_onnx, shorten_weights
 from pipelines.exporting.runtime import OnnxStep, State
 from pipelines.exporting.step_module import Signature, StepModule
+from pipelines.exporting.torch_program import TorchRunner, save_program
+from pipelines.exporting.tracing import traced
 from pipelines.exporting.verification import OnProgress, Values, Verification, verify
 from pipelines.files import atomic_write, check_writable, refuse_overwriting
+from pipelines.model.linear.packing import with_precision
 from pipelines.model.precision import Precision, parse_precision
 
 Format = Literal["onnx", "torch-export"]
@@ -34,7 +37,11 @@ class ExportOptions:
             raise UsageError(f"unknown --format '{self.format}': choose from {', '.join(FORMATS)}")
         parse_precision(self.precision)
         if self.opset is not None:
+            if self.format != "onnx":
+                raise UsageError(f"--opset is about ONNX, not about --format {self.format}: leave one of them out")
             check_opset(self.opset)
+        if self.format == "torch-export" and self.precision != "float32":
+            raise UsageError(f"--format torch-export writes float32: for {self.precision} use --format onnx")
 
 
 @dataclass(frozen=True)
@@ -75,9 +82,11 @@ def export_model(
     path = find_model(model)
     refuse_overwriting([("--out", out)], [path])
     check_writable(out, "--out")
-    require_onnx()
+    if options.format == "onnx":
+        require_onnx()
     checkpoint = load_checkpoint(path)
-    return _export_onnx(checkpoint, str(model), out, options, on_progress)
+    write = _export_onnx if options.format == "onnx" else _export_torch
+    return write(checkpoint, str(model), out, options, on_progress)
 
 
 def _export_onnx(
@@ -86,17 +95,36 @@ def _export_onnx(
     import onnx
 
     opset = DEFAULT_OPSET if options.opset is None else options.opset
-    step = StepModule(checkpoint.model.float())
+    model = checkpoint.model.float()
+    step = StepModule(with_precision(model, options.precision))
     graph = onnx_graph(step, opset)
+    if options.precision != "float32":
+        shorten_weights(graph)
     description = describe(checkpoint, name, options.precision)
     with atomic_write(out) as temporary:
         _write(graph, description, temporary)
-        verification = verify(checkpoint.model, OnnxRunner(temporary), options.precision, on_progress)
+        verification = verify(model, OnnxRunner(temporary), options.precision, on_progress)
         verification.require()
         description = replace(description, difference=verification.relative)
         _write(graph, description, temporary)
         onnx.checker.check_model(str(temporary))
     return Export(out, out.stat().st_size, "onnx", opset, description, step.signature, verification)
+
+
+def _export_torch(
+    checkpoint: Checkpoint, name: str, out: Path, options: ExportOptions, on_progress: OnProgress | None
+) -> Export:
+    model = checkpoint.model.float()
+    step = StepModule(model)
+    program = traced(step)
+    description = describe(checkpoint, name, options.precision)
+    with atomic_write(out) as temporary:
+        save_program(program, description, temporary)
+        verification = verify(model, TorchRunner(temporary, step), options.precision, on_progress)
+        verification.require()
+        description = replace(description, difference=verification.relative)
+        save_program(program, description, temporary)
+    return Export(out, out.stat().st_size, "torch-export", None, description, step.signature, verification)
 
 
 def describe(checkpoint: Checkpoint, name: str, precision: Precision) -> StepDescription:

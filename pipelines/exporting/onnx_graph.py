@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 from pipelines.errors import ConfigurationError, MissingDependencyError, UsageError
 from pipelines.exporting.step_module import StepModule
+from pipelines.exporting.tracing import quiet, traced
 from pipelines.wording import one_line
 
 DEFAULT_OPSET = 18
 OPSETS = range(18, 24)  # what PyTorch's exporter writes and onnxruntime 1.20 reads
-BATCH = "batch"
 
 
 def check_opset(opset: int) -> None:
     """Refuse a version of ONNX's operators that graphs are not written for."""
     if opset not in OPSETS:
         raise UsageError(f"--opset {opset}: choose from {OPSETS.start} to {OPSETS.stop - 1}")
-
-
-def traced(step: StepModule) -> torch.export.ExportedProgram:
-    """The step as a graph of PyTorch's operators, for batches of any size."""
-    batch = torch.export.Dim(BATCH)
-    arguments = step.zeros(2)  # of one row, the tracer would think that there is always one
-    state = tuple({0: batch} for _ in arguments[2:])
-    try:
-        with _quiet(), torch.no_grad():
-            return torch.export.export(step, arguments, dynamic_shapes=({0: batch}, {0: batch}, state), strict=False)
-    except Exception as error:  # the tracer has no common base for its errors
-        raise ConfigurationError(
-            f"the step of this model ({step.model.config.summary()}) cannot be traced: {one_line(str(error))}"
-        ) from error
 
 
 def onnx_graph(step: StepModule, opset: int = DEFAULT_OPSET) -> Any:
@@ -46,13 +29,14 @@ def onnx_graph(step: StepModule, opset: int = DEFAULT_OPSET) -> Any:
     program = traced(step)
     names = step.signature
     try:
-        with _quiet():
+        with quiet():
             exported = torch.onnx.export(
                 program,
                 dynamo=True,
                 input_names=list(names.inputs),
                 output_names=list(names.outputs),
                 opset_version=opset,
+                custom_translation_table=_translations(),
                 verbose=False,
             )
             assert exported is not None
@@ -63,6 +47,36 @@ def onnx_graph(step: StepModule, opset: int = DEFAULT_OPSET) -> Any:
         ) from error
     _without_traces(graph)
     return graph
+
+
+def shorten_weights(graph: Any) -> None:
+    """Store matrices that are float16 numbers as such: the exporter widens small ones on its own account."""
+    import onnx
+
+    casts = []
+    for tensor in graph.graph.initializer:
+        if tensor.data_type != onnx.TensorProto.FLOAT or len(tensor.dims) < 2:
+            continue
+        values = onnx.numpy_helper.to_array(tensor)
+        with np.errstate(over="ignore"):
+            short = values.astype(np.float16)
+        if np.array_equal(short.astype(np.float32), values):
+            name, stored = tensor.name, f"{tensor.name}_float16"
+            tensor.CopyFrom(onnx.numpy_helper.from_array(short, stored))
+            casts.append(onnx.helper.make_node("Cast", [stored], [name], to=onnx.TensorProto.FLOAT))
+    nodes = [*casts, *graph.graph.node]
+    del graph.graph.node[:]
+    graph.graph.node.extend(nodes)
+
+
+def _translations() -> dict[Any, Any]:
+    """Operators of ours that PyTorch's exporter does not know."""
+    from onnxscript import opset18
+
+    def whole_product(left: Any, right: Any) -> Any:
+        return opset18.MatMulInteger(left, right)
+
+    return {torch.ops.aten._int_mm.default: whole_product}
 
 
 def require_onnx() -> None:
@@ -84,22 +98,3 @@ def _without_traces(graph: Any) -> None:
     del graph.graph.value_info[:]
     graph.graph.doc_string = ""
     graph.producer_name = "cotrans"
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """PyTorch's exporter warns about packages that nobody needs here, and about itself."""
-    loggers = [logging.getLogger(name) for name in ("torch", "torch.onnx", "onnxscript")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    trace = logging.getLogger("torch.__trace")  # a record of every operator, which takes longer than tracing it
-    disabled, trace.disabled = trace.disabled, True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        trace.disabled = disabled
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

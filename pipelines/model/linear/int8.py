@@ -55,7 +55,8 @@ class Int8Projection(PackedProjection):
         coarse = scaled.round()
         rest = scaled.sub_(coarse).mul_(2 * LARGEST).round_()  # what is left is at most a half
         both = torch._int_mm(torch.cat([coarse, rest]).char(), weight).float()
-        return both[: len(rows)].add_(both[len(rows) :], alpha=1 / (2 * LARGEST)), largest
+        count = rows.shape[0]  # a tracer takes len() for a constant
+        return both[:count].add_(both[count:], alpha=1 / (2 * LARGEST)), largest
 
     def dense_weight(self) -> Tensor:
         return self.weight.t() * self.scale.unsqueeze(1)
