@@ -13,7 +13,8 @@ from safetensors.numpy import load_file
 from pipelines.errors import UsageError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.audio.musicnn.extractor import load_musical, shipped_weights
-from pipelines.features.audio.musicnn.musical_overlap import LiveMusical, TimbralBlocks
+from pipelines.features.audio.musicnn.musical import KERNELS
+from pipelines.features.audio.musicnn.musical_overlap import LiveMusical, SharedValues
 from tests.features.music import RATE, log_mel, music, musicnn_tags
 
 PATCH = 187
@@ -106,7 +107,7 @@ def test_shared_work_and_missing_filters_change_nothing(starts: list[int]) -> No
     with torch.inference_mode():
         expected = network.pooled(torch.stack(windows))
         together = live.pooled_windows(span, starts, {})
-        kept: TimbralBlocks = {}
+        kept: SharedValues = {}
         in_turn = [live.pooled_windows(window, [start], kept) for start, window in zip(starts, windows, strict=True)]
     torch.testing.assert_close(together, expected, rtol=1e-5, atol=2e-4)
     torch.testing.assert_close(torch.cat(in_turn), together, rtol=0, atol=0)
@@ -114,11 +115,11 @@ def test_shared_work_and_missing_filters_change_nothing(starts: list[int]) -> No
 
 def test_what_is_kept_stays_small() -> None:
     live = LiveMusical(load_musical(shipped_weights(NETWORK)))
-    kept: TimbralBlocks = {}
+    kept: SharedValues = {}
     with torch.inference_mode():
         for start in range(0, 800, 16):
             live.pooled_windows(torch.zeros(PATCH, 96), [start], kept)
-            assert len(kept) <= PATCH // 4 + 1
+            assert sum(shared.values.shape[1] for shared in kept.values()) <= len(KERNELS) * PATCH
 
 
 def test_networks_of_both_kinds_stand_side_by_side() -> None:

@@ -90,7 +90,8 @@ def of_windows(count: int, rows_of: Callable[[NDArray[np.float32]], Rows]) -> Ro
 class WindowedExtractor:
     """An `AudioExtractor` whose rows are functions of a window of frames.
 
-    `grid` is in frames: windows begin at multiples of it, at or before the place that the clock says.
+    `grid` is in frames: windows begin at multiples of it, at or before the place that the clock says. `block_rows` is
+    how many rows are computed at a time, at most.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class WindowedExtractor:
         frames_per_row: int,
         rows_of: RowsOf,
         grid: int = 1,
+        block_rows: int = BLOCK_ROWS,
     ) -> None:
         self.spec = spec
         self.sample_rate = front_end.sample_rate
@@ -109,6 +111,7 @@ class WindowedExtractor:
         self._count = frames_per_row
         self._rows_of = rows_of
         self._grid = grid
+        self._block_rows = block_rows
         self._memory: StreamMemory = {}
         self._windows = FrameWindows(front_end, self._first_frame(0))
         self._next = 0  # the first row that has not been given
@@ -117,7 +120,9 @@ class WindowedExtractor:
 
     def fresh(self) -> WindowedExtractor:
         """The same extractor at the start of another stream; the network is shared."""
-        return WindowedExtractor(self.spec, self._clock, self._front_end, self._count, self._rows_of, self._grid)
+        return WindowedExtractor(
+            self.spec, self._clock, self._front_end, self._count, self._rows_of, self._grid, self._block_rows
+        )
 
     def push(self, samples: Samples) -> Rows:
         """(samples,) float32 to the rows (rows, width) that are complete with them."""
@@ -151,7 +156,8 @@ class WindowedExtractor:
         first = self._next
         while self._clock.due(self._next) <= self._arrived and (total is None or self._next < total):
             self._next += 1
-        parts = [self._rows(row, min(row + BLOCK_ROWS, self._next)) for row in range(first, self._next, BLOCK_ROWS)]
+        size = self._block_rows
+        parts = [self._rows(row, min(row + size, self._next)) for row in range(first, self._next, size)]
         self._windows.forget_before(self._first_frame(self._next))
         return np.concatenate([self._none(), *parts])
 

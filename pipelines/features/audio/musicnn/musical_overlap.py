@@ -1,27 +1,108 @@
-"""The musical network on windows that overlap: only filters that say something, and timbres computed once.
+"""The musical network on windows that overlap: only filters that say something, and what windows share computed once.
 
 Most filters of the published networks were emptied by weight decay and give the same number whatever they hear. What
 they add to the next layer depends on the distance to the window's edge alone, so it is computed once for all windows.
-Of the others, timbral filters (7 frames) are shared between windows, except for the three first and the three last
-frames of a window, where they see zeros. Temporal filters are as long as the window itself, few and cheap.
+The values of the others are shared between windows where a filter sees frames of the window only; at the edges, where
+it sees zeros, they belong to one window. There a filter that covers one band is a small matrix (frames in, values
+out), the same for all bands and windows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
-from pipelines.features.audio.musicnn.musical import KERNELS, MusicnnMusical, time_padding
+from pipelines.features.audio.musicnn.musical import MusicnnMusical, time_padding
 from pipelines.features.audio.musicnn.vgg import DEAD_INFLUENCE, FRAMES, NORM_EPSILON, FixedBatchNorm
 
-# The shared part is computed in blocks of this many frames, which begin at multiples of it in the stream. All have the
-# same shape, so a row's last bit does not depend on which rows were computed with it.
-BLOCK = 4
-EDGE = 3  # frames at either end of a window whose timbral filters reach past it
-TIMBRAL_BRANCHES = (0, 1)
 
-# Number of a block to its timbral filters, (1, filters, 4).
-TimbralBlocks = dict[int, Tensor]
+@dataclass(frozen=True)
+class Shared:
+    """The values of a branch's filters from frame `first` of the stream on: (live filters, frames)."""
+
+    first: int
+    values: Tensor
+
+    @property
+    def end(self) -> int:
+        return self.first + self.values.shape[1]
+
+
+SharedValues = dict[int, Shared]  # by branch
+
+
+class Branch:
+    """The filters of a branch that say something."""
+
+    def __init__(self, convolution: nn.Conv2d, alive: Tensor, scale: Tensor, shift: Tensor) -> None:
+        """alive: (filters,) which filters say something. scale, shift: (filters,) the batch norm behind them."""
+        assert convolution.bias is not None
+        # Batch norm turns a filter over where its scale is negative: its best band has the smallest sum. Such a filter
+        # is negated, so that all look for the largest; ReLU and batch norm then see one band only.
+        sign = torch.where(scale < 0, -1.0, 1.0)
+        self._kernel = (sign[:, None, None, None] * convolution.weight.detach())[alive].contiguous()
+        self._bias = (sign * convolution.bias.detach())[alive]
+        self._sign, self._scale, self._shift = (values[alive, None] for values in (sign, scale, shift))
+        self.before, self.after = time_padding(self._kernel.shape[2])
+        self._edges: tuple[Tensor, Tensor] | None = None
+        self._whole: Tensor | None = None
+        if self._kernel.shape[3] == 1:
+            taps, reach = self._kernel[:, 0, :, 0], self.before + self.after
+            self._edges = _banded(taps, range(-self.before, 0), reach), _banded(taps, range(self.after), reach)
+            if reach > FRAMES // 2:
+                self._whole = _banded(taps, range(-self.before, FRAMES - self.before), FRAMES)
+
+    @property
+    def shares(self) -> bool:
+        """Whether windows have much in common: most values of a filter that is half as long as they are see an edge."""
+        return self._whole is None
+
+    @property
+    def filters(self) -> int:
+        return len(self._bias)
+
+    def inside(self, maps: Tensor) -> Tensor:
+        """(n, 1, time + reach - 1, 96) to (n, live filters, time): the best band of each."""
+        return self._finished(nn.functional.conv2d(maps, self._kernel, self._bias).amax(3))
+
+    def window(self, windows: Tensor) -> Tensor:
+        """(windows, 187, 96) to (windows, live filters, 187), of a branch that shares nothing."""
+        assert self._whole is not None
+        return self._product(self._whole, windows)
+
+    def edges(self, windows: Tensor) -> tuple[Tensor, Tensor]:
+        """(windows, 187, 96) to the first values (windows, live filters, before) and the last ones (…, after)."""
+        reach = self.before + self.after
+        head, tail = windows[:, :reach], windows[:, -reach:]
+        if self._edges is not None:
+            return self._product(self._edges[0], head), self._product(self._edges[1], tail)
+        head = nn.functional.pad(head, (0, 0, self.before, 0))
+        tail = nn.functional.pad(tail, (0, 0, 0, self.after))
+        return self.inside(head[:, None]), self.inside(tail[:, None])
+
+    def _product(self, matrix: Tensor, frames: Tensor) -> Tensor:
+        """matrix: (live filters · values, n). frames: (windows, n, 96). To (windows, live filters, values)."""
+        sums = torch.matmul(matrix, frames).view(len(frames), self.filters, -1, frames.shape[2])
+        return self._finished(sums.amax(3) + self._bias[:, None])
+
+    def _finished(self, best: Tensor) -> Tensor:
+        return torch.relu(self._sign * best) * self._scale + self._shift
+
+
+def _banded(taps: Tensor, places: range, frames: int) -> Tensor:
+    """Filters (live filters, taps) as a matrix (live filters · values, frames) from frames to their values.
+
+    Value i takes tap k from frame places[i] + k; frames that are not there are zeros.
+    """
+    filters, length = taps.shape
+    matrix = taps.new_zeros(filters, len(places), frames)
+    for row, place in enumerate(places):
+        begin, end = max(0, -place), min(length, frames - place)
+        matrix[:, row, begin + place : end + place] = taps[:, begin:end]
+    return matrix.flatten(0, 1)
 
 
 class LiveMusical:
@@ -29,23 +110,17 @@ class LiveMusical:
 
     def __init__(self, network: MusicnnMusical) -> None:
         self.network = network
-        self._branches: list[tuple[Tensor, ...]] = []  # of each: kernel, bias, sign, scale and shift of its filters
+        self._branches: list[Branch] = []
         live, constants = [], []
         for convolution, norm in zip(network.branches, network.branch_norms, strict=True):
             assert isinstance(convolution, nn.Conv2d) and isinstance(norm, FixedBatchNorm)
             assert convolution.bias is not None
-            kernel, bias = convolution.weight.detach(), convolution.bias.detach()
             scale = (norm.weight / (norm.running_var + NORM_EPSILON).sqrt()).detach()
             shift = (norm.bias - norm.running_mean * scale).detach()
-            alive = kernel.abs().sum((1, 2, 3)) * scale.abs() > DEAD_INFLUENCE
-            # Batch norm turns a filter over where its scale is negative: its best band has the smallest sum. Such
-            # a filter is negated, so that all look for the largest; ReLU and batch norm then see one band only.
-            sign = torch.where(scale < 0, -1.0, 1.0)
-            signed = (sign[:, None, None, None] * kernel)[alive].contiguous()
-            columns = (values[alive, None] for values in (sign, scale, shift))
-            self._branches.append((signed, (sign * bias)[alive], *columns))
+            alive = convolution.weight.detach().abs().sum((1, 2, 3)) * scale.abs() > DEAD_INFLUENCE
+            self._branches.append(Branch(convolution, alive, scale, shift))
             live.append(alive)
-            constants.append(bias.relu() * scale + shift)
+            constants.append(convolution.bias.detach().relu() * scale + shift)
         alive, constant = torch.cat(live), torch.cat(constants)
         self._live = alive.nonzero()[:, 0]
         first = network.middle[0]
@@ -56,61 +131,66 @@ class LiveMusical:
         self._first_constant = first(silent).detach()
         self._front = torch.stack([constant, constant], 1)  # (561, 2): largest and mean of the constant filters
 
-    def pooled_windows(self, span: Tensor, starts: list[int], known: TimbralBlocks) -> Tensor:
+    def pooled_windows(self, span: Tensor, starts: list[int], known: SharedValues) -> Tensor:
         """Frames (frames, 96) and the first frame of each window to (windows, 1506), as `MusicnnMusical.pooled` has it.
 
         `starts` count from the start of the stream; `span` begins with the first window. `known` is kept for the next
         call with later windows of the same stream.
         """
-        for block in [block for block in known if (block + 1) * BLOCK <= starts[0] + EDGE]:
-            del known[block]
-        normalised = self.network.input_norm(span[None, None])
-        return torch.cat([self._window(normalised, starts[0], start, known) for start in starts])
+        normalised = self.network.input_norm(span[None, None])[0, 0]
+        windows = torch.stack([normalised[start - starts[0] :][:FRAMES] for start in starts])
+        front = torch.cat(
+            [self._values(number, normalised, windows, starts, known) for number in range(len(self._branches))], 1
+        )
+        # One window at a time: the last bit of these convolutions depends on how many there are.
+        middle = torch.cat([self._middle(window) for window in torch.split(front, 1)])
+        pooled_front = self._front.repeat(len(starts), 1, 1).index_copy_(1, self._live, _pooled(front))
+        return torch.cat([pooled_front, _pooled(middle)], 1).flatten(1)
 
-    def _window(self, normalised: Tensor, first: int, start: int, known: TimbralBlocks) -> Tensor:
-        """(1, 1506) of the window at frame `start`; `normalised` (1, 1, frames, 96) begins at frame `first`."""
-        place = start - first
-        window = normalised[:, :, place : place + FRAMES]
-        temporal = [
-            self._branch(number, nn.functional.pad(window, (0, 0, *time_padding(KERNELS[number][0]))))
-            for number in range(len(TIMBRAL_BRANCHES), len(KERNELS))
-        ]
-        begin, end = start + EDGE, start + FRAMES - EDGE  # frames that see no edge
-        blocks = range(begin // BLOCK, (end - 1) // BLOCK + 1)
-        shared = torch.cat([self._block(normalised, first, block, known) for block in blocks], 2)
-        shared = shared[:, :, begin - blocks[0] * BLOCK :][:, :, : end - begin]
-        head = nn.functional.pad(window[:, :, : 2 * EDGE], (0, 0, EDGE, 0))
-        tail = nn.functional.pad(window[:, :, -2 * EDGE :], (0, 0, 0, EDGE))
-        timbral = torch.cat([self._timbral(head), shared, self._timbral(tail)], 2)
-        front = torch.cat([timbral, *temporal], 1)
+    def _middle(self, front: Tensor) -> Tensor:
+        """(1, live filters, 187) to (1, 3 · 64, 187): the three convolutions in time."""
         summed = nn.functional.conv1d(front, self._first_kernel, padding=self._first_kernel.shape[2] // 2)
-        middle = torch.cat(self.network.after_first(summed + self._first_constant), 1)
-        pooled_front = self._front.index_copy(0, self._live, _pooled(front))
-        return torch.cat([pooled_front, _pooled(middle)]).flatten()[None]
+        return torch.cat(self.network.after_first(summed + self._first_constant), 1)
 
-    def _block(self, normalised: Tensor, first: int, block: int, known: TimbralBlocks) -> Tensor:
-        if block in known:
-            return known[block]
-        begin = block * BLOCK - EDGE - first
-        end, frames = begin + BLOCK + 2 * EDGE, normalised.shape[2]
-        # Where the block reaches past the span it gets zeros. No window uses what comes of them.
-        part = normalised[:, :, max(begin, 0) : end]
-        result = self._timbral(nn.functional.pad(part, (0, 0, max(-begin, 0), max(end - frames, 0))))
-        if end <= frames:  # later windows, which begin later, find all that they need in it
-            known[block] = result
-        return result
+    def _values(
+        self, number: int, normalised: Tensor, windows: Tensor, starts: list[int], known: SharedValues
+    ) -> Tensor:
+        """(windows, live filters, 187) of a branch."""
+        branch = self._branches[number]
+        if not branch.shares:
+            return branch.window(windows)
+        inside = FRAMES - branch.before - branch.after  # values of a window that see no edge
+        shared = known.get(number)
+        parts = []
+        for run in _overlapping(starts, inside):
+            begin, end = run[0] + branch.before, run[-1] + branch.before + inside
+            if shared is None or not shared.first <= begin <= shared.end:
+                shared = Shared(begin, normalised.new_zeros(branch.filters, 0))
+            if shared.end < end:
+                frames = normalised[shared.end - branch.before - starts[0] : end + branch.after - starts[0]]
+                new = branch.inside(frames[None, None])[0]
+                shared = Shared(shared.first, torch.cat([shared.values, new], 1))
+            places = [start + branch.before - shared.first for start in run]
+            parts += [shared.values[:, place : place + inside] for place in places]
+        assert shared is not None
+        # Later windows begin later.
+        passed = starts[-1] + branch.before - shared.first
+        known[number] = Shared(shared.first + passed, shared.values[:, passed:].clone())
+        head, tail = branch.edges(windows)
+        return torch.cat([head, torch.stack(parts), tail], 2)
 
-    def _timbral(self, maps: Tensor) -> Tensor:
-        """(1, 1, time + 6, 96) to (1, filters, time)."""
-        return torch.cat([self._branch(number, maps) for number in TIMBRAL_BRANCHES], 1)
 
-    def _branch(self, number: int, maps: Tensor) -> Tensor:
-        """(1, 1, time + frames - 1, 96) to (1, live filters, time): the best band of each."""
-        kernel, bias, sign, scale, shift = self._branches[number]
-        best = sign * nn.functional.conv2d(maps, kernel, bias).amax(3)
-        return torch.relu(best) * scale + shift
+def _overlapping(starts: list[int], length: int) -> Iterator[list[int]]:
+    """Runs of neighbouring windows of which each begins before the last ends, in stretches of that length."""
+    run: list[int] = []
+    for start in starts:
+        if run and start - run[-1] > length:
+            yield run
+            run = []
+        run.append(start)
+    yield run
 
 
 def _pooled(maps: Tensor) -> Tensor:
-    """(1, filters, time) to (filters, 2): largest and mean."""
-    return torch.stack([maps[0].amax(1), maps[0].mean(1)], 1)
+    """(windows, filters, time) to (windows, filters, 2): largest and mean."""
+    return torch.stack([maps.amax(2), maps.mean(2)], 2)

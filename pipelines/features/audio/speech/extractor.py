@@ -18,13 +18,15 @@ from pipelines.features.audio.mel import Frames, speech_front_end
 from pipelines.features.audio.parameters import load_strictly, randomise, read_state
 from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.speech.network import FRAMES, WIDTH, SpeechEmbedding
-from pipelines.features.audio.speech.overlap import SharedWindows
+from pipelines.features.audio.speech.overlap import SharedWindows, windows_share
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import RANDOM, Align, ExtractorSpec
 from pipelines.files import file_sha256
 
 FILE = "speech_embedding.safetensors"  # in `weights/`
+BLOCK_ROWS = 128  # rows that share their work: the larger the layers, the faster
+BATCH = 8  # windows that share nothing; the layers of more leave the cache
 RANGE = 8.0  # 80 dB in powers of ten: how far below its loudest number a window ends
 
 
@@ -63,7 +65,8 @@ def build_speech(
         weights=RANDOM if random_weights else file_sha256(path),
     )
     clock = SampleClock(hop, front_end.sample_rate, window, align)
-    return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(network))
+    rows_of = _rows_of(network) if windows_share(hop * front_end.sample_rate / front_end.frame_hop) else _alone(network)
+    return WindowedExtractor(spec, clock, front_end, FRAMES, rows_of, block_rows=BLOCK_ROWS)
 
 
 def _rows_of(network: SpeechEmbedding) -> RowsOf:
@@ -77,6 +80,21 @@ def _rows_of(network: SpeechEmbedding) -> RowsOf:
                 rows.append(windows.rows(run))
                 for other in [other for other in memory if other not in (None, floor)]:
                     del memory[other]  # its loudest frame is over, so no later window has this floor
+            return np.asarray(torch.cat(rows).numpy())
+
+    return rows_of
+
+
+def _alone(network: SpeechEmbedding) -> RowsOf:
+    """For windows that share next to nothing: many at a time, each with its floor."""
+
+    def rows_of(span: Frames, starts: list[int], _: StreamMemory) -> Rows:
+        windows = np.stack([span[start - starts[0] :][:FRAMES] for start in starts])
+        floors = windows.max((1, 2), keepdims=True) - np.float32(RANGE)
+        rows = []
+        with torch.inference_mode():
+            for part in torch.split(torch.from_numpy(np.maximum(windows, floors)), BATCH):
+                rows.append(network(part)[:, 0])
             return np.asarray(torch.cat(rows).numpy())
 
     return rows_of

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import lcm
 
 import torch
 from torch import Tensor
@@ -62,6 +63,12 @@ def _steps() -> Iterator[Step]:
 
 STEPS = tuple(_steps())
 GRID = STEPS[-1].frames  # frames: windows that begin at a multiple of it apart share everything
+
+
+def windows_share(hop: float) -> bool:
+    """Whether windows that begin `hop` frames apart overlap with one that they share everything with."""
+    whole = round(hop)
+    return abs(hop - whole) > 1e-6 or lcm(max(whole, 1), GRID) < FRAMES
 
 
 class SharedWindows:
