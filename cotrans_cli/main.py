@@ -34,6 +34,7 @@ from pipelines import __version__
 from pipelines.errors import CotransError, InputError
 from pipelines.files import WriteError, unwritable
 from pipelines.settings import load_settings
+from pipelines.wording import visible
 
 app = typer.Typer(
     name="cotrans",
@@ -118,6 +119,8 @@ def run(arguments: list[str]) -> int:
         if isinstance(end.__context__, BrokenPipeError):  # typer and rich make an exit out of it themselves
             return _reader_left()
         raise
+    except UnicodeEncodeError as error:  # of a library that takes no such paths
+        return _fail(f"a name is not UTF-8 ({visible(str(error.object)):.200}): rename the file", InputError.exit_code)
     except OSError as error:
         if isinstance(error, WriteError):
             return _fail(unwritable(Path(error.filename), error), InputError.exit_code)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import lzma
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from pipelines.errors import InputError
+from pipelines.parsing import parsing
 
 BLOCK = 1 << 20  # bytes at a time
 MOST_MEMBERS = 200_000
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
+# A compressed file of a few bytes can unpack to a thousand times as much. Annotations, which compress best of what is
+# read here, come to 146 times their size, and to 40 MB.
+UNPACKED_AT_LEAST, UNPACKED_PER_BYTE = 64 << 20, 32
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Member:
     size: int  # bytes, as the archive announces it
     plain: bool  # a regular file: neither a link nor a device
     open: Callable[[], IO[bytes]]
+
+
+def unpacked_bound(size: int) -> int:
+    """Bytes that a compressed file of `size` bytes may come to before it counts as a bomb."""
+    return UNPACKED_AT_LEAST + UNPACKED_PER_BYTE * size
 
 
 def unpack(archive: Path, folder: Path, place: Callable[[str], str | None], most_bytes: int) -> int:
@@ -60,23 +67,38 @@ def unpack(archive: Path, folder: Path, place: Callable[[str], str | None], most
 @contextmanager
 def _members(archive: Path) -> Iterator[Iterator[Member]]:
     """The files of an archive, whichever kind it is."""
-    try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as opened:
-                yield (
-                    Member(entry.filename, entry.file_size, _is_plain(entry), lambda entry=entry: opened.open(entry))  # type: ignore[misc]
+    with ExitStack() as held:
+        members: Iterator[Member]
+        with parsing(partial(_unreadable, archive)):
+            if zipfile.is_zipfile(archive):
+                opened = held.enter_context(zipfile.ZipFile(archive))
+                members = (
+                    Member(entry.filename, entry.file_size, _is_plain(entry), partial(opened.open, entry))
                     for entry in opened.infolist()
                     if not entry.is_dir()
                 )
-        else:
-            with tarfile.open(archive, "r:*") as tar:
-                yield (
-                    Member(entry.name, entry.size, entry.isfile(), lambda entry=entry: _stream(tar, entry))  # type: ignore[misc]
+            else:
+                tar = held.enter_context(tarfile.open(archive, "r:*"))
+                members = (
+                    Member(entry.name, entry.size, entry.isfile(), partial(_stream, tar, entry))
                     for entry in tar
                     if not entry.isdir()
                 )
-    except _DAMAGED as error:
-        raise InputError(f"{archive} is not a readable archive ({error}): fetch it again") from error
+        yield _guarded(members, archive)
+
+
+def _guarded(members: Iterator[Member], archive: Path) -> Iterator[Member]:
+    """The same members; an archive that turns out to be damaged on the way is one line."""
+    while True:
+        with parsing(partial(_unreadable, archive)):
+            member = next(members, None)
+        if member is None:
+            return
+        yield member
+
+
+def _unreadable(archive: Path, reason: str) -> InputError:
+    return InputError(f"{archive} is not a readable archive ({reason}): fetch it again")
 
 
 def _is_plain(entry: zipfile.ZipInfo) -> bool:
@@ -96,12 +118,19 @@ def _check_inside(archive: Path, name: str) -> None:
         raise InputError(f"{archive} is refused: its member '{name}' would be written outside of the folder")
 
 
+def _block(archive: Path, source: IO[bytes]) -> bytes:
+    with parsing(partial(_unreadable, archive)):
+        return source.read(BLOCK)
+
+
 def _write(archive: Path, member: Member, target: Path) -> None:
     """Copy one member, and never more than it announced."""
     target.parent.mkdir(parents=True, exist_ok=True)
     left = member.size
-    with member.open() as source, target.open("xb") as file:
-        while block := source.read(BLOCK):
+    with parsing(partial(_unreadable, archive)):
+        source = member.open()
+    with source, target.open("xb") as file:
+        while block := _block(archive, source):
             left -= len(block)
             if left < 0:
                 raise InputError(

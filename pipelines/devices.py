@@ -11,6 +11,7 @@ from pipelines.errors import MissingDependencyError, UsageError
 if TYPE_CHECKING:
     import torch
 
+MOST_PER_CORE, LEAST_BOUND = 32, 256  # threads and processes that anybody may want
 DEVICES = ("auto", "cpu", "cuda")
 THREADS = "OMP_NUM_THREADS"  # the environment variable that PyTorch looks at when it is imported
 
@@ -27,12 +28,18 @@ def choose_device(name: str) -> torch.device:
     return torch.device("cuda" if available and name != "cpu" else "cpu")
 
 
+def check_side_by_side(option: str, count: int) -> None:
+    """Refuse a number of threads or processes that this machine cannot mean: the system refuses them one by one."""
+    most = max(LEAST_BOUND, MOST_PER_CORE * (os.cpu_count() or 1))
+    if not 1 <= count <= most:
+        raise UsageError(f"{option} must be from 1 to {most} on this machine, not {count}")
+
+
 def use_threads(count: int | None) -> None:
     """Let PyTorch and other runtimes work with that many threads; None: as many as they like."""
     if count is None:
         return
-    if count < 1:
-        raise UsageError(f"--threads must be at least 1, not {count}")
+    check_side_by_side("--threads", count)
     os.environ[THREADS] = str(count)
     if "torch" in sys.modules:
         import torch

@@ -48,6 +48,15 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
             os.close(handle)
 
 
+def try_lock(handle: int) -> bool:
+    """Lock an open file for as long as it is open; False where another process has it."""
+    try:
+        _lock(handle, wait=False)
+    except LockBusyError:
+        return False
+    return True
+
+
 def _lock(handle: int, wait: bool) -> None:
     try:
         if sys.platform == "win32":

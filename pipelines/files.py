@@ -8,15 +8,19 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipelines.errors import InputError, UsageError
+from pipelines.file_lock import try_lock
 
 # No space, no quota, file too large: whatever the system calls a disk that takes no more.
 FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 BLOCK = 1 << 20  # bytes read at a time
+_RANDOM_LETTERS = 8  # that `tempfile` puts in a name
+_MOMENT = 2.0  # seconds in which a new temporary file may not be locked yet
 
 
 class WriteError(OSError):
@@ -28,6 +32,22 @@ def unwritable(path: Path, error: OSError, otherwise: str = "choose another fold
     if error.errno in FULL_DISK:
         return f"the disk is full: cannot write to {path}; make room, or {otherwise}"
     return f"cannot write to {path} ({error.strerror or error}): {otherwise}"
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path is a file; also for names that no file can have, which are too long or hold a null byte."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a path is a folder, for any name, as `is_file`."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def file_sha256(path: Path) -> str:
@@ -57,13 +77,12 @@ def atomic_write(path: Path, *, locked: bool = False) -> Iterator[Path]:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        handle = None
         if locked:
             temporary = path.with_name(f".{path.name}.part")
             temporary.write_bytes(b"")
         else:
-            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-            os.close(handle)
-            temporary = Path(name)
+            temporary, handle = temporary_file(path.parent, f".{path.name}.", ".part")
     except OSError as error:
         raise WriteError(error.errno, error.strerror, str(path)) from error
     try:
@@ -78,6 +97,38 @@ def atomic_write(path: Path, *, locked: bool = False) -> Iterator[Path]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def temporary_file(folder: Path, prefix: str, suffix: str) -> tuple[Path, int | None]:
+    """A new file of a name of its own, and a lock on it, to be closed when it is done with.
+
+    Files of the same prefix and suffix that a killed run has left behind are removed. Those of a run that goes on are
+    not: they are locked, or not older than a moment.
+    """
+    length = len(prefix) + _RANDOM_LETTERS + len(suffix)
+    for name in os.listdir(folder):  # noqa: PTH208  a large folder is gone through once
+        if name.startswith(prefix) and name.endswith(suffix) and len(name) == length:
+            _remove_left_over(folder / name)
+    handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
+    if os.name == "nt":  # an open file cannot be renamed there
+        os.close(handle)
+        return Path(name), None
+    try_lock(handle)
+    return Path(name), handle
+
+
+def _remove_left_over(path: Path) -> None:
+    with suppress(OSError):  # another run has done it, or it is not ours
+        if not path.is_file() or time.time() - path.stat().st_mtime < _MOMENT:
+            return
+        handle = os.open(path, os.O_RDWR)
+        try:
+            if try_lock(handle):
+                path.unlink()
+        finally:
+            os.close(handle)
 
 
 def _is_device(path: Path) -> bool:
@@ -150,4 +201,5 @@ def _identity(path: Path) -> object:
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically."""
     with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        # Names that are not UTF-8: as \udcXX, which JSON reads back.
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")

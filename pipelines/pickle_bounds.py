@@ -17,6 +17,7 @@ DEEPEST = 64  # tuples in tuples
 LARGEST_TUPLE = 10_000  # members, with everything that it holds counted as often as it is reached
 MOST_HASHING = 20_000_000  # members of all keys and set members together
 MOST_COLLECTED = 5_000_000  # members of lists that calls make sets and dictionaries of, together
+WORK_PER_BYTE, WORK_SLACK = 4, 1 << 20  # members and bytes that calls may go through, for each byte of the pickle
 MEMO_SLACK = 1024  # how far a memo index may lie beyond the values that were put so far
 
 
@@ -36,6 +37,7 @@ _LEAF = _Part()
 _MARK = _Part(0, -1)
 _TUPLES = frozenset({"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "FROZENSET"})
 _PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+_SIZED = (str, bytes, bytearray, list, dict, set, frozenset)
 _GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
 
 
@@ -114,18 +116,33 @@ class PickleBounds:
         return self._stack[-1] if self._stack else _LEAF
 
 
-class CollectionBudget:
-    """For calls that make a set or a dictionary of a list: the same list may be given to any number of them."""
+class WorkBudget:
+    """For calls and states: the same text, list or dictionary may be given to any number of them."""
 
     def __init__(self) -> None:
-        self._members = 0
+        self._work = 0  # letters, bytes and members that were gone through
+        self._collected = 0
 
-    def spend(self, members: Any) -> None:
-        """members: what the call was given; only lists cost anything."""
-        if not isinstance(members, list):
-            return
-        self._members += len(members)
-        if self._members > MOST_COLLECTED:
+    def spend(self, operand: Any, size: int) -> None:
+        """operand: what a call or a state was given, tuples member by member; size: bytes of the pickle so far."""
+        if isinstance(operand, tuple):
+            for part in operand:
+                self._spend(part, size)
+        else:
+            self._spend(operand, size)
+
+    def _spend(self, operand: Any, size: int) -> None:
+        if isinstance(operand, _SIZED):
+            self._work += len(operand)
+            if self._work > WORK_SLACK + WORK_PER_BYTE * size:
+                raise PickleBoundsError("the same values again and again")
+        if isinstance(operand, list):
+            self._collect(operand)
+
+    def _collect(self, members: list[Any]) -> None:
+        """Sets and dictionaries are made of lists, and hash what is in them."""
+        self._collected += len(members)
+        if self._collected > MOST_COLLECTED:
             raise PickleBoundsError(f"sets and dictionaries of more than {MOST_COLLECTED:,} members")
         for member in members:
             key = member[0] if isinstance(member, tuple | list) and len(member) == 2 else member

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipelines.bounded_file import BoundedFile, UnreadableError, opened
 from pipelines.errors import CotransError, InputError
-from pipelines.pickle_bounds import CollectionBudget, PickleBounds
+from pipelines.pickle_bounds import PickleBounds, WorkBudget
 from pipelines.pickled_globals import KNOWN_GLOBALS, Pending, RefusedError, RefusedNameError, build, call, make
 
 Array = NDArray[Any]
@@ -106,7 +106,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
         self.bounds = PickleBounds()
-        self.budget = CollectionBudget()
+        self.budget = WorkBudget()
 
     def run(self) -> Any:
         for instruction, argument, _position in pickletools.genops(self.file):  # type: ignore[arg-type]
@@ -152,12 +152,12 @@ class _Machine:
             stack.append(self._global(argument))
         elif name in ("REDUCE", "NEWOBJ"):
             arguments = stack.pop()
-            for argument in arguments if isinstance(arguments, tuple) else ():
-                self.budget.spend(argument)
+            self.budget.spend(arguments, self.file.tell())
             called = call if name == "REDUCE" else make
             self._replace_top(called(stack[-1], arguments), arguments)
         elif name == "BUILD":
             state = stack.pop()
+            self.budget.spend(state, self.file.tell())
             self._replace_top(build(stack[-1], state), state)
         elif name in _REFUSED_INSTRUCTIONS:
             detail = f" ({' '.join(map(str, argument.split()))})" if isinstance(argument, str) else ""

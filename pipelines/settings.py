@@ -28,7 +28,7 @@ class Settings:
 def settings_path() -> Path:
     """`COTRANS_CONFIG`, or config.toml in the user's configuration folder."""
     if chosen := os.environ.get("COTRANS_CONFIG"):
-        return Path(chosen).expanduser()
+        return _expanded(chosen, "COTRANS_CONFIG")
     base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
     return Path(base).expanduser() / "cotrans" / "config.toml"
 
@@ -46,19 +46,27 @@ def load_settings(path: Path | None = None) -> Settings:
             raise ConfigurationError(f"{path}: there is no setting '{key}'{hint}")
         _check(path, key, value)
     if "cache" in values:
-        values["cache"] = Path(values["cache"]).expanduser()
+        values["cache"] = _expanded(values["cache"], f"{path}: cache")
     return Settings(**values)
 
 
 def cache_dir() -> Path:
     """The user's cache folder: `COTRANS_CACHE`, what config.toml says, or where the platform keeps caches."""
     if chosen := os.environ.get("COTRANS_CACHE"):
-        return Path(chosen).expanduser()
+        return _expanded(chosen, "COTRANS_CACHE")
     if (set_by_user := load_settings().cache) is not None:
         return set_by_user
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("cotrans"))
+
+
+def _expanded(text: str, what: str) -> Path:
+    """A path with ~ and ~NAME spelled out."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigurationError(f"{what} is '{text}', and there is no such user: write the folder out") from error
 
 
 def _check(path: Path, key: str, value: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigurationError, InputError, UsageError
+from pipelines.parsing import reason, require_machine_numbers
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,9 +19,11 @@ else:
 def loads_toml(text: str, where: str) -> dict[str, Any]:
     """Parse TOML text; `where` names it in the error."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{where} is not valid TOML: {error}") from error
+        values = tomllib.loads(text)
+        require_machine_numbers(values)
+    except (ValueError, RecursionError) as error:  # tomllib's own error is a ValueError
+        raise ConfigurationError(f"{where} is not valid TOML: {reason(error)}") from error
+    return values
 
 
 def load_toml(path: Path) -> dict[str, Any]:

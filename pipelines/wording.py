@@ -41,9 +41,24 @@ def memory(count: int) -> str:
     return f"{count} B"
 
 
+def visible(text: str) -> str:
+    """Text with everything that is no letter or sign written out: an escape as \\x1b, a line end as \\n.
+
+    Names of files and classes may hold anything, and a terminal obeys what it is sent.
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
+def visible_lines(text: str) -> str:
+    """As `visible`, for text of several lines."""
+    return text if text.isprintable() else "\n".join(map(visible, text.split("\n")))
+
+
 def one_line(text: str, limit: int = 300) -> str:
     """Text out of a file, fit to be printed: names in a file may hold anything, line ends and escapes included."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    shown = visible(" ".join(text.split()))
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.checkpoints.foreign_files.torch_file import LEGACY_START, read_torch_file
 from pipelines.errors import CotransError
 from pipelines.pickle_bounds import PickleBoundsError, check_pickle
 from pipelines.safe_pickle import load_pickle
+from pipelines.torch_file import LEGACY_START, read_torch_file
 
 SECONDS = 60  # until a reader counts as hanging; the bounds answer in milliseconds
 
@@ -83,8 +83,8 @@ def as_pickle(program: bytes, path: Path) -> Path:
 
 
 READERS = {
-    "zip": (as_zip, "from pipelines.checkpoints.foreign_files.torch_file import read_torch_file as read"),
-    "legacy": (as_legacy, "from pipelines.checkpoints.foreign_files.torch_file import read_torch_file as read"),
+    "zip": (as_zip, "from pipelines.torch_file import read_torch_file as read"),
+    "legacy": (as_legacy, "from pipelines.torch_file import read_torch_file as read"),
     "features": (as_pickle, "from pipelines.safe_pickle import load_pickle as read"),
 }
 

@@ -14,7 +14,7 @@ def test_lists_stay_short() -> None:
 
 
 def test_text_of_files_is_fit_to_be_printed() -> None:
-    assert one_line("red \x1b[31m\n text") == "red ?[31m text"
+    assert one_line("red \x1b[31m\n text") == r"red \x1b[31m text"
     assert len(one_line("x" * 1000)) == 300
 
 

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 
 from cotrans_cli.display.console import on_terminal
+from pipelines.wording import visible
 
 WIDEST = 10_000  # a file or a pipe has room for everything
 
@@ -34,6 +35,7 @@ def aligned(
     header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[int] = (0,), available: int | None = None
 ) -> list[str]:
     """Lines of aligned columns: those in `text` to the left, numbers to the right."""
+    header, rows = list(map(visible, header)), [list(map(visible, row)) for row in rows]
     widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
     lines: list[str] = []
     for part in parts_that_fit([width + 2 for width in widths], (room() if available is None else available) + 2):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError
+from pipelines.parsing import json_text
+from pipelines.wording import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,16 +17,29 @@ if TYPE_CHECKING:
 
 def result_console() -> Console:
     """A rich console for results (stdout)."""
-    from rich.console import Console
-
-    return Console()
+    return _console(stderr=False)
 
 
 def status_console() -> Console:
     """A rich console for progress and remarks (stderr)."""
-    from rich.console import Console
+    return _console(stderr=True)
 
-    return Console(stderr=True)
+
+def _console(stderr: bool) -> Console:
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class PlainConsole(Console):
+        """Shows names as they are: whatever in them would steer a terminal is written out."""
+
+        def render(self, renderable: Any, options: Any = None) -> Any:
+            for segment in super().render(renderable, options):
+                if segment.control or segment.text.isprintable():
+                    yield segment
+                else:
+                    yield Segment(visible_lines(segment.text), segment.style)
+
+    return PlainConsole(stderr=stderr)
 
 
 def on_terminal() -> bool:
@@ -40,6 +54,7 @@ def note(message: str) -> None:
     """
     if sys.stderr is None:
         return
+    message = visible(message)
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         message = textwrap.fill(message, width, break_long_words=False, break_on_hyphens=False) or message
@@ -47,12 +62,12 @@ def note(message: str) -> None:
 
 
 def print_line(text: str = "") -> None:
-    """One plain line on stdout, flushed at once."""
+    """One plain line on stdout, or several, flushed at once; what would steer a terminal is written out."""
     if sys.stdout is None:
         raise InputError("standard output is closed: there is nowhere to write the result")
-    print(text, flush=True)  # noqa: T201
+    print(visible_lines(text), flush=True)  # noqa: T201
 
 
 def print_json(value: Any) -> None:
     """A result as indented JSON on stdout."""
-    print_line(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    print_line(json_text(value, indent=2))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotrans_cli.display.console import print_line, result_console
+from pipelines.wording import visible
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     """Write facts to stdout."""
-    rows = list(facts)
+    rows = [(name, visible(text)) for name, text in facts]
     console = result_console()
     if not console.is_terminal:
         width = max(len(name) for name, _ in rows)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
+from pipelines.parsing import json_value
 from pipelines.wording import did_you_mean
 
 SUFFIX = ".safetensors"
@@ -48,9 +48,9 @@ def _described(path: Path) -> BuiltinModel:
     """What the file says about itself; whether all of it is right is seen when the model is loaded."""
     metadata = read_metadata(path)
     try:
-        names, features = json.loads(metadata["class_names"]), json.loads(metadata["features"])
+        names, features = json_value(metadata["class_names"]), json_value(metadata["features"])
         spec = None if features is None else FeatureSpec.from_dict(features)
-        window = int(json.loads(metadata["config"]).get("window", 1))  # a model without memory has no such field
+        window = int(json_value(metadata["config"]).get("window", 1))  # a model without memory has no such field
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: it does not say what it is; install cotrans again") from error
     return BuiltinModel(path.stem, path, path.stat().st_size, tuple(names), spec, window)
@@ -96,7 +96,7 @@ def read_metadata(path: Path) -> dict[str, str]:
         length = int.from_bytes(file.read(8), "little")
         header = file.read(length) if length <= _LARGEST_HEADER else b""
     try:
-        values = json.loads(header)
+        values = json_value(header)
         return {str(key): str(value) for key, value in values.get("__metadata__", {}).items()}
     except (ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} is damaged, truncated or not a safetensors file") from error

@@ -26,6 +26,7 @@ from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.kinds import config_from_json, make_model
+from pipelines.parsing import json_value
 from pipelines.tensor_file import write_tensors
 from pipelines.wording import listed, one_line
 
@@ -149,12 +150,12 @@ def read_header(path: Path) -> CheckpointHeader:
     try:
         config = config_from_json(metadata["config"])
         names = _class_names(metadata["class_names"])
-        described = json.loads(metadata["features"])
+        described = json_value(metadata["features"])
         features = None if described is None else FeatureSpec.from_dict(described)
-        provenance = json.loads(metadata["provenance"])
-        rule = json.loads(metadata.get("rejection", "null"))  # files from before there were any have none
+        provenance = json_value(metadata["provenance"])
+        rule = json_value(metadata.get("rejection", "null"))  # files from before there were any have none
         rejection = None if rule is None else Rejection.from_dict(rule)
-        smoothing = float(json.loads(metadata.get("smoothing", "0")))
+        smoothing = float(json_value(metadata.get("smoothing", "0")))
         if not 0.0 <= smoothing < math.inf:
             raise ValueError(f"its outputs cannot be smoothed over {smoothing} s")
         _check_description(config, names, features)
@@ -275,7 +276,7 @@ def _section(values: Any, name: str) -> Mapping[str, Any]:
 
 
 def _class_names(text: str) -> tuple[str, ...]:
-    names = json.loads(text)
+    names = json_value(text)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ConfigurationError("the class names are not a list of texts")
     return tuple(names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from pipelines.checkpoints.foreign_files.source_file import SourceFile, file_kin
 from pipelines.checkpoints.opening import import_source, recognised_as
 from pipelines.errors import CheckpointError, CotransError, InputError, SourceError, UsageError
 from pipelines.model import snapshot
+from pipelines.parsing import json_value
 
 STRONGEST = 5  # classes of a network that are named, by their highest value in a recording
 _MODEL_SUFFIXES = (".pth", ".pt", ".ckpt", ".bin", ".tar", ".safetensors")
@@ -196,7 +196,7 @@ def _metadata(path: Path) -> dict[str, str]:
 def _opened(text: str) -> Any:
     """What a text holds, where it is JSON; the text itself where it is not."""
     try:
-        return json.loads(text)
+        return json_value(text)
     except ValueError:
         return text
 

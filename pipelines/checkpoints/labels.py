@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pipelines.errors import InputError, UsageError
+from pipelines.parsing import json_value
 
 
 def parse_labels(text: str) -> tuple[str, ...]:
@@ -27,8 +27,8 @@ def read_labels(path: Path) -> tuple[str, ...]:
         raise InputError(f"class names cannot be read from {path}: {reason}") from error
     if path.suffix.lower() == ".json":
         try:
-            names = json.loads(text)
-        except json.JSONDecodeError as error:
+            names = json_value(text)
+        except ValueError as error:
             raise InputError(f"{path} is not JSON: {error}") from error
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise InputError(f"{path} is not a JSON list of names, each in double quotes")

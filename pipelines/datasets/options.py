@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import UsageError
+from pipelines.features.spec import LEAST_HOP, MOST_HOP
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _positive(value: Any) -> float:
+def _hop(value: Any) -> float:
     number = _number(value)
-    if number <= 0:
+    if not LEAST_HOP <= number <= MOST_HOP:
         raise ValueError
     return number
 
@@ -89,7 +90,7 @@ TEXT = OptionKind(str, str, "text")
 PLACE = OptionKind(Path, lambda value: Path(str(value)), "a path")
 WHOLE = OptionKind(int, _whole, "a whole number")
 NUMBER = OptionKind(float, _number, "a finite number")
-POSITIVE = OptionKind(float, _positive, "a finite number above 0")
+HOP = OptionKind(float, _hop, f"a number of seconds from {LEAST_HOP:g} to {MOST_HOP:g}")
 SWITCH = OptionKind(bool, _truth, "true or false")
 LIST = OptionKind(str, _list, "a list")  # "rgb,flow" on a command line
 
@@ -147,7 +148,7 @@ DATASET_OPTIONS = (
         TEXT,
         "Rows of a time: those whose middle lies in it (middle, the default), or that it touches (lstr).",
     ),
-    DatasetOption("hop", POSITIVE, "Seconds between feature rows.", section="features"),
+    DatasetOption("hop", HOP, "Seconds between feature rows.", section="features"),
 )
 OPTIONS_BY_NAME = {option.name: option for option in DATASET_OPTIONS}
 

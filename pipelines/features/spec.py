@@ -15,6 +15,8 @@ Kind = Literal["audio", "video"]
 # causal: a row at time t has seen only the past. centre: its window is centred on t. start: it begins at t.
 Align = Literal["causal", "centre", "start"]
 Option = str | int | float | bool
+LEAST_HOP, MOST_HOP = 1e-6, 1e6  # seconds between rows of any clock at all
+WIDEST = 1 << 24  # numbers in a row
 RANDOM = "random"  # in place of the checksum of weights that nobody trained
 
 
@@ -41,8 +43,10 @@ class FeatureSpec:
     def __post_init__(self) -> None:
         if not self.parts:
             raise ConfigurationError("a feature specification needs at least one extractor")
-        if not self.hop > 0:
-            raise ConfigurationError(f"the hop between feature rows must be positive, not {self.hop}")
+        if not isinstance(self.hop, float | int) or not LEAST_HOP <= self.hop <= MOST_HOP:
+            raise ConfigurationError(
+                f"the hop between feature rows must be from {LEAST_HOP:g} to {MOST_HOP:g} seconds, not {self.hop}"
+            )
         if self.align not in get_args(Align):
             raise ConfigurationError(f"unknown alignment '{self.align}': choose from {', '.join(get_args(Align))}")
 
@@ -79,9 +83,27 @@ class FeatureSpec:
         """The inverse of `to_dict`; unknown or missing keys are errors."""
         try:
             parts = tuple(ExtractorSpec(**part) for part in value["parts"])
-            return cls(parts=parts, **{key: item for key, item in value.items() if key != "parts"})
-        except (TypeError, KeyError) as error:
+            spec = cls(parts=parts, **{key: item for key, item in value.items() if key != "parts"})
+        except (TypeError, KeyError, AttributeError) as error:
             raise ConfigurationError(f"not a feature specification: {error}") from error
+        for part in spec.parts:
+            _check_part(part)
+        return spec
+
+
+def _check_part(part: ExtractorSpec) -> None:
+    """Refuse values out of a file that no extractor has."""
+    right = (
+        isinstance(part.name, str),
+        part.kind in get_args(Kind),
+        isinstance(part.width, int) and 0 < part.width <= WIDEST,
+        isinstance(part.window, float | int) and 0 <= part.window <= MOST_HOP,
+        isinstance(part.options, Mapping) and all(isinstance(value, Option) for value in part.options.values()),
+        part.weights is None or isinstance(part.weights, str),
+    )
+    if not all(right):
+        field_name = ("name", "kind", "width", "window", "options", "weights")[right.index(False)]
+        raise ConfigurationError(f"not a feature specification: an extractor has no {field_name} that can be")
 
 
 def spec_difference(old: FeatureSpec, new: FeatureSpec) -> str | None:

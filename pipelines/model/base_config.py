@@ -13,6 +13,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pipelines.errors import ConfigurationError
+from pipelines.parsing import json_value
 
 DEFAULT_KIND = "transformer"
 
@@ -155,8 +156,8 @@ class BaseConfig(ABC):
 def parse_config(text: str) -> dict[str, Any]:
     """The plain values of a configuration that `to_json` wrote."""
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
+        value = json_value(text)
+    except ValueError as error:
         raise ConfigurationError(f"the model configuration is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ConfigurationError("the model configuration is not a JSON object")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, OtherModelError
 from pipelines.model.base_config import DEFAULT_KIND, BaseConfig, parse_config
 from pipelines.model.state import StreamState
+from pipelines.parsing import json_value
 from pipelines.tensor_file import write_tensors
 
 FORMAT = "cotrans-state"
 VERSION = 1
+CHECKSUM = "checksum"
 _KEYS = ("version", "config", "rows", "extra")
 
 
@@ -29,7 +33,7 @@ def save_state(state: StreamState, config: BaseConfig, path: Path, extra: dict[s
         "rows": str(state.batch_size),
         "extra": json.dumps(extra or {}),
     }
-    write_tensors(path, tensors, metadata)
+    write_tensors(path, tensors, {**metadata, CHECKSUM: _checksum(metadata, list(tensors.values()))})
 
 
 def restore_state(path: Path, config: BaseConfig, initial_state: Callable[[int], StreamState]) -> StreamState:
@@ -56,6 +60,8 @@ def restore_state(path: Path, config: BaseConfig, initial_state: Callable[[int],
         raise CheckpointError(
             f"{path} does not have the tensors of this model's state: it was saved in another precision"
         )
+    if metadata.get(CHECKSUM, _checksum(metadata, tensors)) != _checksum(metadata, tensors):  # early ones have none
+        raise CheckpointError(f"{path} is damaged or was changed: it does not have the checksum of what was saved")
     stored = iter(tensors)
     return empty.map(lambda tensor: next(stored).to(tensor.device))
 
@@ -64,12 +70,23 @@ def read_extra(path: Path) -> dict[str, str]:
     """What the caller of `save_state` put beside the state."""
     metadata, _ = _read(path)
     try:
-        extra = json.loads(metadata["extra"])
+        extra = json_value(metadata["extra"])
     except ValueError as error:
         raise CheckpointError(f"{path} is damaged: what stands beside the state is not JSON") from error
     if not isinstance(extra, dict):
         raise CheckpointError(f"{path} is damaged: what stands beside the state is not a JSON object")
     return {str(key): str(value) for key, value in extra.items()}
+
+
+def _checksum(metadata: dict[str, str], tensors: list[Tensor]) -> str:
+    """SHA-256 of everything in a file but itself: finds damage, not malice."""
+    digest = hashlib.sha256()
+    for key in ("format", *_KEYS):
+        digest.update(f"{key}={metadata[key]}\n".encode())
+    for tensor in tensors:
+        whole = tensor.detach().cpu().reshape(-1).clone(memory_format=torch.contiguous_format)
+        digest.update(whole.view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _difference(theirs: BaseConfig, ours: BaseConfig) -> str:

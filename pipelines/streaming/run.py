@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from pipelines.errors import InputError, UsageError
+from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.files import check_writable, refuse_overwriting, unwritable, write_text
+from pipelines.parsing import parsing
 from pipelines.streaming.observing import Observer
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
@@ -81,8 +82,8 @@ class StreamRun:
             self._report = ReportSink(options.report, self.stream.sources, models, options.prediction)
         if options.output is not None:
             state = self.stream.resumed.sink if self.stream.resumed else None
-            self._sinks.append(
-                make_sink(
+            with parsing(lambda why: CheckpointError(f"{options.play.resume} says wrongly what was written: {why}")):
+                sink = make_sink(
                     options.output,
                     self.stream.sources,
                     models,
@@ -91,7 +92,7 @@ class StreamRun:
                     self.stream.give_up,
                     state,
                 )
-            )
+            self._sinks.append(sink)
         if options.overlay is not None:
             from pipelines.streaming.output.overlay import Overlay
 

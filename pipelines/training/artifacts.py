@@ -22,7 +22,6 @@ import csv
 import io
 import json
 import os
-import pickle
 import platform
 import shlex
 import sys
@@ -42,6 +41,7 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write, unwritable, write_text
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.continual_model import ContinualModel
+from pipelines.torch_file import read_torch_file
 from pipelines.training.events import EpochDone
 from pipelines.training.page import RunProgress, RunState, write_run_page
 from pipelines.training.recipes.recipe import Recipe
@@ -137,7 +137,7 @@ class RunFolder:
         with self.writing(), atomic_write(self.state) as temporary:
             temporary.write_bytes(buffer.getbuffer())
 
-    def read_state(self, device: torch.device) -> dict[str, Any] | None:
+    def read_state(self) -> dict[str, Any] | None:
         """What `write_state` wrote; never runs code from the file. None: the run ended before its first epoch did."""
         if not self.state.is_file():
             if self.summary.is_file() or not self.config.is_file():
@@ -146,10 +146,9 @@ class RunFolder:
                 )
             return None
         try:
-            state: Any = torch.load(self.state, map_location=device, weights_only=True)
-        except (OSError, RuntimeError, EOFError, ValueError, KeyError, pickle.UnpicklingError) as error:
-            reason = str(error).split("\n")[0]
-            raise CheckpointError(f"{self.state} is damaged ({reason}): start again in another folder") from error
+            state = read_torch_file(self.state)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}: start again in another folder") from error
         if not isinstance(state, dict) or state.get("version") != STATE_VERSION:
             raise CheckpointError(f"{self.state} was not written by this version of cotrans: start again")
         return state

@@ -151,7 +151,7 @@ def train_on(
     problem = make_problem(data, recipe, config, statistics, group.device)
     recipe = _with_enough_steps(recipe, problem)
     trainer = Trainer(model, problem, recipe, folder, group, observer)
-    state = folder.read_state(group.device) if resume else None
+    state = folder.read_state() if resume else None
     if state is not None:
         trainer.restore(state)
     elif group.main:

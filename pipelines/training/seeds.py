@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.files import write_text
 from pipelines.metrics.rejection import Rejection
+from pipelines.parsing import json_value
 from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.events import Observer, SeedBegins, nobody
@@ -145,7 +145,7 @@ def train_seeds(
 def read_result(folder: RunFolder) -> RunResult:
     """The result of a finished run, from its summary.json."""
     try:
-        values = json.loads(folder.summary.read_text(encoding="utf-8"))
+        values = json_value(folder.summary.read_text(encoding="utf-8"))
         del values["checkpoint"]
         values.pop("below_baseline", None)
         if values.get("rejection") is not None:

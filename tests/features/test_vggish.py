@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pipelines.errors import CheckpointError, ConfigurationError, MissingDependencyError, UsageError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.audio.mel import vggish_front_end
-from pipelines.features.audio.parameters import randomise
+from pipelines.features.audio.parameters import load_strictly, randomise
 from pipelines.features.audio.vggish import load_vggish
 from pipelines.features.audio.vggish_network import PcaParameters, Vggish
 
@@ -168,18 +168,20 @@ def test_weights_are_never_silently_random(tmp_path: Path) -> None:
 
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     (tmp_path / "noise.pth").write_bytes(b"no weights at all")
-    with pytest.raises(CheckpointError, match="not a readable weight file"):
+    with pytest.raises(CheckpointError, match="damaged or not a PyTorch file"):
         load_vggish(tmp_path / "noise.pth")
     torch.save({"features.0.weight": torch.zeros(64, 1, 3, 3)}, tmp_path / "part.pth")
     with pytest.raises(CheckpointError, match=r"features\.0\.bias is missing and \d+ more"):
         load_vggish(tmp_path / "part.pth")
     with torch.device("meta"):
-        shapes = {name: value.shape for name, value in Vggish().state_dict().items()}
-    shapes["extra"] = shapes["features.0.bias"]
-    # One number, seen as a tensor of any shape: the file stays small.
-    torch.save({name: torch.zeros(1).expand(shape) for name, shape in shapes.items()}, tmp_path / "extra.pth")
+        network = Vggish()
+        state = {**network.state_dict(), "extra": torch.zeros(1)}
     with pytest.raises(CheckpointError, match="extra is not part of the network"):
-        load_vggish(tmp_path / "extra.pth")
+        load_strictly(network, state, "extra.pth")
+    # One number, seen as a tensor of any shape: a small file must not ask for much memory.
+    torch.save({"features.0.weight": torch.zeros(1).expand(64, 1, 3, 3)}, tmp_path / "small.pth")
+    with pytest.raises(CheckpointError, match="is larger than the file"):
+        load_vggish(tmp_path / "small.pth")
 
 
 def test_options_that_do_not_fit_are_refused() -> None:

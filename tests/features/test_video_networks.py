@@ -141,14 +141,14 @@ class Surprise:
 def test_damaged_weight_files_are_one_line(content: bytes, tmp_path: Path) -> None:
     for name in ("w.pth", "w.safetensors"):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"weight file|safely") as caught:
+        with pytest.raises(CheckpointError, match=r"not a readable weight file|not a PyTorch file") as caught:
             read_state_dict(tmp_path / name)
         assert "\n" not in str(caught.value)
 
 
 def test_code_in_weight_files_never_runs(tmp_path: Path) -> None:
     torch.save({"state_dict": {"conv1.weight": torch.zeros(1)}, "extra": Surprise()}, tmp_path / "w.pth")
-    with pytest.raises(CheckpointError, match="cannot be loaded safely"):
+    with pytest.raises(CheckpointError, match=r"asks for 'posix.system'.* nothing in the file was run"):
         read_state_dict(tmp_path / "w.pth")
     assert not Path("/tmp/cotrans-was-here").exists()
 

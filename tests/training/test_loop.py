@@ -242,7 +242,7 @@ def test_standardising_is_folded_into_the_checkpoint(tmp_path: Path) -> None:
     recipe = tiny_recipe(epochs=2, standardize=True)
     train_on(data, recipe, RunFolder(tmp_path))
     statistics = feature_statistics(data.train)
-    state = RunFolder(tmp_path).read_state(torch.device("cpu"))
+    state = RunFolder(tmp_path).read_state()
     trained = make_model(recipe, model_config(recipe, data.width, 4), 0, None)
     trained.load_state_dict(state["model"])
     saved = load_checkpoint(tmp_path / "last.safetensors").model

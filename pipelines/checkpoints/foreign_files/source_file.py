@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from pipelines.checkpoints.checkpoint import FORMAT, read_tensors
-from pipelines.checkpoints.foreign_files.torch_file import LEGACY_START, ZIP_START, read_torch_file
 from pipelines.errors import CheckpointError, InputError
 from pipelines.pickled_globals import RefusedNameError
 from pipelines.safe_pickle import load_pickle
+from pipelines.torch_file import LEGACY_START, ZIP_START, read_torch_file
 from pipelines.wording import listed, one_line
 
 FileKind = Literal["cotrans", "safetensors", "torch"]
@@ -53,8 +53,8 @@ def file_kind(path: Path) -> FileKind:
     if start[8:9] == b"{":
         return "cotrans" if _is_ours(path) else "safetensors"
     _refuse_pickle(path)
-    text = one_line(start[:12].decode("ascii", errors="replace"))
-    begins = f" (it begins with '{text}')" if text.isascii() and "?" not in text else ""
+    text = " ".join(start[:12].decode("ascii", errors="replace").split())
+    begins = f" (it begins with '{text}')" if text.isascii() and text.isprintable() else ""
     raise CheckpointError(
         f"{path} is neither a PyTorch nor a safetensors file{begins}: give the .pth, .pt or .safetensors file of a "
         "model"

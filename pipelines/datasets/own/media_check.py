@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def media_duration(path: Path) -> float | None:
         import soundfile
 
         try:
-            info = soundfile.info(str(path))
+            info = soundfile.info(os.fsencode(path))
         except (soundfile.SoundFileError, OSError):
             pass  # ffmpeg reads some files that libsndfile does not, and says more when it cannot
         else:

@@ -16,6 +16,7 @@ from typing import IO, Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.archives import unpacked_bound
 from pipelines.datasets.mixing.prepared_folder import INDEX, prepared_folder
 from pipelines.errors import InputError
 from pipelines.files import write_text
@@ -42,7 +43,13 @@ class PickleFile:
             archive = zipfile.ZipFile(self.path)
         except (OSError, zipfile.BadZipFile) as error:
             raise InputError(f"{self.path}: not a readable zip archive ({error}); download it again") from error
+        most = unpacked_bound(self.path.stat().st_size)
         with archive, self._opened(archive) as file:
+            if archive.getinfo(str(self.member)).file_size > most:
+                raise InputError(
+                    f"{self}: unpacks to more than {most:,} bytes, which no annotations do: if it is right, unpack the "
+                    "archive and give the folder"
+                )
             return load_pickle(cast(BinaryIO, file), name=str(self), keep=keep)
 
     def _opened(self, archive: zipfile.ZipFile) -> IO[bytes]:

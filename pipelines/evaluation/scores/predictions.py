@@ -10,7 +10,6 @@ scores can be read.
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,8 @@ from numpy.typing import NDArray
 from pipelines.errors import InputError
 from pipelines.files import atomic_write
 from pipelines.metrics.precision import Bools, Floats, Integers, check_not_nan
+from pipelines.npz_file import read_npz
+from pipelines.wording import listed
 
 
 @dataclass(frozen=True)
@@ -123,24 +124,23 @@ def make_predictions(
 
 def read_predictions(path: Path) -> Predictions:
     """Read an .npz file; never runs code from it (no pickles)."""
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise InputError(f"{path} is a single array: an .npz file with 'scores', 'label' and 'video' is needed")
-        with archive:
-            missing = [name for name in ("scores", "label", "video") if name not in archive.files]
-            if missing:
-                content = ", ".join(archive.files) or "nothing"
-                raise InputError(f"{path} has no {' and no '.join(map(repr, missing))} (it holds {content})")
-            wanted = ("scores", "label", "video", "classes", "anticipation")
-            arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in wanted if name in archive.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, MemoryError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if isinstance(error, FileNotFoundError):
-            raise InputError(f"there is no file {path}") from error
-        if isinstance(error, ValueError):
-            reason = f"it is not an .npz file of plain arrays, and pickled objects are not loaded ({reason})"
-        raise InputError(f"cannot read predictions from {path}: {reason}") from error
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+
+    def refuse(why: str) -> InputError:
+        return InputError(f"cannot read predictions from {path}: {why}")
+
+    with path.open("rb") as file:
+        start = file.read(6)
+    if start == np.lib.format.MAGIC_PREFIX:
+        raise InputError(f"{path} is a single array: an .npz file with 'scores', 'label' and 'video' is needed")
+    if not zipfile.is_zipfile(path):
+        raise refuse("it is not an .npz file of plain arrays, or it is cut off, and pickled objects are not loaded")
+    arrays = read_npz(path, refuse)
+    missing = [name for name in ("scores", "label", "video") if name not in arrays]
+    if missing:
+        content = listed(list(arrays)) or "nothing"
+        raise InputError(f"{path} has no {' and no '.join(map(repr, missing))} (it holds {content})")
     names = arrays.pop("classes", None)
     return make_predictions(
         arrays["scores"],

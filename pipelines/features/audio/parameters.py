@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +22,7 @@ def read_state(path: Path, what: str) -> dict[str, Tensor]:
         raise MissingDependencyError(
             f"the weights of {what} are not at {path}: `cotrans weights list` shows where to get them"
         )
-    state = read_weight_file(path, _numpy_globals())
+    state = read_weight_file(path, arrays=True)
     if not isinstance(state, Mapping) or not all(isinstance(v, Tensor | np.ndarray) for v in state.values()):
         raise CheckpointError(f"{path} does not hold named tensors: it is not a weight file for {what}")
     return {str(name): torch.as_tensor(value) for name, value in state.items()}
@@ -57,12 +56,3 @@ def randomise(network: nn.Module) -> None:
         else:
             state[name] = torch.randn(value.shape, generator=generator) * RANDOM_DEVIATION
     network.load_state_dict(state, assign=True)
-
-
-def _numpy_globals() -> list[Any]:
-    """What a pickled numpy array of numbers is made of; nothing here can run code."""
-    array = np.zeros(1)
-    reconstruct = array.__reduce__()[0]
-    dtypes = {type(np.dtype(name)) for name in ("float32", "float64", "int32", "int64", "uint8")}
-    # Files from before numpy 2 name the same function differently.
-    return [reconstruct, (reconstruct, "numpy.core.multiarray._reconstruct"), np.ndarray, np.dtype, *dtypes]

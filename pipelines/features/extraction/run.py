@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.devices import check_side_by_side
 from pipelines.errors import InputError, UsageError
 from pipelines.features.default_features import tracks_of
 from pipelines.features.extraction.oadtr_parts import join_oadtr
 from pipelines.features.extraction.parallel import extract_in_parallel
 from pipelines.features.extraction.recording import Outcome, OutputError, Target, extract_recording, look_up
 from pipelines.features.extraction.sources import Found, Recording, find_recordings
+from pipelines.features.files.feature_files import DTYPES
 from pipelines.features.files.layout import LAYOUTS, target_files
 from pipelines.features.files.npy_writer import Dtype
 from pipelines.features.request import FeatureRequest
@@ -22,7 +24,6 @@ from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import refuse_overwriting, unwritable
 from pipelines.shard import WHOLE, Shard
 
-DTYPES = ("float32", "float16")
 AUTO = "auto"  # features by what the recordings hold
 
 
@@ -182,8 +183,7 @@ def _check(out: Path, options: ExtractionOptions) -> None:
         raise UsageError(f"unknown dtype '{options.dtype}': choose from {', '.join(DTYPES)}")
     if options.layout not in LAYOUTS:
         raise UsageError(f"unknown layout '{options.layout}': choose from {', '.join(LAYOUTS)}")
-    if options.workers < 1:
-        raise UsageError(f"--workers must be at least 1, not {options.workers}")
+    check_side_by_side("--workers", options.workers)
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file: name a folder")
 

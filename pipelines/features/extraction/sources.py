@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import InputError, SourceError, UsageError
+from pipelines.files import is_file, is_folder
 
 # What is picked out of a folder. A file that is named itself may have any suffix.
 AUDIO_SUFFIXES = frozenset(
@@ -63,7 +64,7 @@ def find_recordings(sources: Sequence[str]) -> Found:
         if not source:
             raise UsageError("a source is empty: name a file, folder, glob or list file")
         path = Path(source)
-        if path.is_dir():
+        if is_folder(path):
             media, others = _media_below(path)
             if not media:
                 raise SourceError(
@@ -71,12 +72,12 @@ def find_recordings(sources: Sequence[str]) -> Found:
                 )
             ignored += others
             named = [_Candidate(file, path) for file in media]
-        elif path.is_file() and path.suffix.lower() in LIST_SUFFIXES:
+        elif is_file(path) and path.suffix.lower() in LIST_SUFFIXES:
             listed, absent = _read_list(path)
             missing += absent
             root = _common_folder(listed) if listed else path.parent
             named = [_Candidate(file, root) for file in listed]
-        elif path.is_file():
+        elif is_file(path):
             named = [_Candidate(path, path.parent)]
         elif glob.has_magic(source):
             named = [_Candidate(file, _fixed_part(source)) for file in _expand(source)]
@@ -126,7 +127,7 @@ def _read_list(path: Path) -> tuple[list[Path], list[str]]:
         if not line or line.startswith("#"):
             continue
         file = path.parent / line
-        if file.is_file():
+        if is_file(file):
             files.append(file)
         else:
             missing.append(f"{line} (in {path})")

@@ -19,9 +19,13 @@ from pipelines.features.files.npy_reader import read_npy
 from pipelines.features.files.npy_writer import HEADER, Dtype, NpyWriter
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
+from pipelines.parsing import json_value
+from pipelines.wording import one_line
 
 FORMAT = "cotrans-features"
 VERSION = 1
+DTYPES = ("float32", "float16")
+MOST_ROWS = 1 << 40
 EDGE = 1 << 16  # bytes at either end of a source that go into its fingerprint
 
 
@@ -138,13 +142,13 @@ def write_features(files: TargetFiles, spec: FeatureSpec, dtype: Dtype) -> Itera
 def write_manifest(files: TargetFiles, manifest: Manifest) -> None:
     """Declare the files of a recording complete."""
     with atomic_write(files.manifest, locked=True) as temporary:
-        temporary.write_text(manifest.to_json(), encoding="utf-8")
+        temporary.write_text(manifest.to_json(), encoding="utf-8", errors="backslashreplace")
 
 
 def read_manifest(path: Path) -> Manifest:
     """The manifest in a file; anything else is an error."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json_value(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path} is not a feature manifest: {error}") from error
     if not isinstance(value, dict) or value.get("format") != FORMAT:
@@ -158,10 +162,13 @@ def read_manifest(path: Path) -> Manifest:
             rows=int(value["rows"]),
             dtype=str(value["dtype"]),
             layout=str(value["layout"]),
-            notes=tuple(value["notes"]),
+            notes=tuple(map(str, value["notes"])),
         )
-        np.dtype(manifest.dtype)
-    except (KeyError, TypeError, ValueError, ConfigurationError) as error:
+        if manifest.dtype not in DTYPES or not 0 <= manifest.rows <= MOST_ROWS:
+            raise ValueError(f"{manifest.rows} rows of {one_line(manifest.dtype)}")
+        if not isinstance(manifest.source.path, str) or not isinstance(manifest.source.fingerprint, str):
+            raise ValueError("it does not say what it was made from")
+    except (KeyError, TypeError, ValueError, OverflowError, ConfigurationError) as error:
         raise InputError(f"{path} is a damaged feature manifest: {error}") from error
     if manifest.layout not in LAYOUTS:
         raise InputError(f"{path} is a damaged feature manifest: there is no layout '{manifest.layout}'")

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import zipfile
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError
+from pipelines.npz_file import array_header
+from pipelines.parsing import parsing
 
 # numpy parses a file's header with `ast`, which in Python 3.11 fails now and then in two threads at once
 # (SystemError: AST constructor recursion depth mismatch).
 _ONE_AT_A_TIME = Lock()
+_LONGEST_HEADER = 1 << 14  # bytes; numpy reads none that is longer
+_ZIP = b"PK\x03\x04"
 
 
 def read_npy(path: Path) -> NDArray[Any]:
@@ -26,18 +31,25 @@ def read_npy(path: Path) -> NDArray[Any]:
 
 
 def _read(path: Path) -> NDArray[Any]:
+    def refuse(why: str) -> InputError:
+        return InputError(f"{path} is not a .npy file of plain numbers: {why}")
+
     try:
-        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        # numpy cannot map an array without a single element; such a file is read instead.
-        try:
-            array = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
-            raise InputError(f"{path} is not a .npy file of plain numbers: {error}") from error
+        with path.open("rb") as file:
+            start = file.read(_LONGEST_HEADER)
     except FileNotFoundError as error:
         raise InputError(f"cannot read {path}: there is no file {path.name}") from error
-    except (OSError, EOFError, BadZipFile) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
-    if not isinstance(array, np.ndarray):
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    if zipfile.is_zipfile(path):
         raise InputError(f"{path} is an .npz archive; give the .npy files in it")
+    if not start or start.startswith(_ZIP):
+        raise InputError(f"cannot read {path}: {'it is cut off' if start else 'the file is empty'}")
+    with parsing(refuse):
+        header = array_header(start)
+        if not math.prod(header.shape):  # numpy cannot map an array without a single element
+            return np.empty(header.shape, header.dtype)
+        array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise refuse("it holds something else")
     return array

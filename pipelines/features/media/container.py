@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pipelines.errors import InputError, MissingDependencyError, SourceError
+from pipelines.features.media.playlist import check_playlist
 
 Source = str | Path | BinaryIO
 
@@ -55,14 +56,17 @@ def open_container(source: Source, format: str | None, options: Mapping[str, str
 
     name = source_name(source)
     path = local_path(source, format)
+    options = dict(options or {})
     if path is not None:
         check_local(path)
+        if path.is_file():
+            check_playlist(path)
+    elif not isinstance(source, (str, Path)):
+        options.setdefault("protocol_whitelist", "data")  # what is piped in names no files
     target = str(path) if path is not None else source
     timeout = (OPEN_TIMEOUT, READ_TIMEOUT) if is_url(source) else None
     try:
-        container = av.open(
-            target, format=format, options=dict(options or {}), timeout=timeout, metadata_errors="replace"
-        )
+        container = av.open(target, format=format, options=options, timeout=timeout, metadata_errors="replace")
     except (av.error.FFmpegError, OSError, ValueError) as error:
         raise opening_error(name, format, error) from error
     if format is None and set(container.format.name.split(",")) & REFUSED_FORMATS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ class PlainAudio:
             if head.read(4) not in MAGIC:
                 return None
         try:
-            file = soundfile.SoundFile(path)
+            file = soundfile.SoundFile(os.fsencode(path))  # as text, it would have to be UTF-8
         except (soundfile.LibsndfileError, OSError):
             return None
         if file.format not in FORMATS or file.channels not in CHANNELS or not file.seekable():

@@ -77,4 +77,8 @@ def _entry(name: str, values: Any) -> WeightEntry:
     if unknown or missing:
         problem = f"unknown key '{unknown[0]}'" if unknown else f"'{missing[0]}' is missing"
         raise ConfigurationError(f"the weight registry's entry '{name}': {problem}")
+    kinds = {field.name: str(field.type).split(" ")[0] for field in fields(WeightEntry)}
+    for key, value in values.items():
+        if type(value).__name__ != kinds[key]:
+            raise ConfigurationError(f"the weight registry's entry '{name}': {key} must be a {kinds[key]}")
     return WeightEntry(name=name, **values)

@@ -7,15 +7,17 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from pipelines.download import Download, Progress, download, write_error
 from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
 from pipelines.features.weights.file_check import check_weight_file
 from pipelines.features.weights.registry import SHIPPED, WeightEntry, known_weights
-from pipelines.files import atomic_write, file_sha256
+from pipelines.files import BLOCK, atomic_write, file_sha256
 from pipelines.settings import cache_dir
 from pipelines.wording import did_you_mean
 
@@ -195,7 +197,12 @@ def _megabytes(entry: WeightEntry) -> str:
 
 def _plain(name: str) -> str:
     """A name that is safe as a folder's."""
-    if not name or name.startswith(".") or any(character in name for character in '/\\:=+*?"<>|'):
+    if (
+        not name
+        or not name.isprintable()
+        or name.startswith(".")
+        or any(character in name for character in '/\\:=+*?"<>|')
+    ):
         raise UsageError(f"'{name}' cannot be a name of weights: use letters, digits, '-', '_' and '.'")
     return name
 
@@ -216,12 +223,20 @@ def _copy_member(archive: Path, entry: WeightEntry, target: Path) -> None:
                 opened.open(entry.member) as source,
                 extracted.open("wb") as file,
             ):
-                shutil.copyfileobj(source, file)
-        except (KeyError, zipfile.BadZipFile) as error:
+                _copy_bounded(source, file, entry.size or opened.getinfo(entry.member).file_size)
+        except (KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
             raise MissingDependencyError(f"{archive.name} does not hold {entry.member}: {error}") from error
         except OSError as error:
             raise write_error(target, error) from error
         _copy(extracted, target, entry)
+
+
+def _copy_bounded(source: IO[bytes], file: IO[bytes], most: int) -> None:
+    """Copy no more than there should be; what is longer shows in the size."""
+    left = most + 1
+    while left > 0 and (block := source.read(min(BLOCK, left))):
+        left -= len(block)
+        file.write(block)
 
 
 def _copy(file: Path, target: Path, entry: WeightEntry | None = None) -> None:

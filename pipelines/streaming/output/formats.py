@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import html
 import io
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pipelines.errors import UsageError
+from pipelines.parsing import json_text
 from pipelines.streaming.output.segments import Segment
 from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.wording import visible
 
 NO_LABEL = "–"
 NAME_WIDTH = 24  # of the source in a text line
@@ -54,10 +55,10 @@ class JsonLines:
         return ""
 
     def prediction(self, prediction: Prediction) -> str:
-        return json.dumps(prediction.to_dict(self._scores), ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(prediction.to_dict(self._scores)) + "\n"
 
     def segment(self, segment: Segment, number: int) -> str:
-        return json.dumps(segment.to_dict(), ensure_ascii=False, allow_nan=False) + "\n"
+        return json_text(segment.to_dict()) + "\n"
 
 
 class Csv:
@@ -118,11 +119,11 @@ class TextLines:
         rest = "  ".join(f"{name} {100 * score:.0f} %" for name, score in others)
         mark = "~" if prediction.warmup else " "
         line = f"{_clock(prediction.time)} {mark} {label:{self._width}} {100 * first[1]:5.1f} %   {rest}"
-        return f"{self._name(prediction.source, prediction.model)}{line}".rstrip() + "\n"
+        return visible(f"{self._name(prediction.source, prediction.model)}{line}".rstrip()) + "\n"
 
     def segment(self, segment: Segment, number: int) -> str:
         line = f"{_clock(segment.start)} – {_clock(segment.end)}  {segment.label:{self._width}}"
-        return f"{self._name(segment.source, segment.model)}{line} {100 * segment.score:5.1f} %\n"
+        return visible(f"{self._name(segment.source, segment.model)}{line} {100 * segment.score:5.1f} %") + "\n"
 
     def _name(self, source: str, model: str | None) -> str:
         whose = f"{model:{self._model_width}}  " if model is not None else ""
@@ -142,7 +143,7 @@ class Subtitles:
         return "WEBVTT\n\n" if self._web else ""
 
     def segment(self, segment: Segment, number: int) -> str:
-        label = " ".join(segment.label.split())  # an empty line would end the cue
+        label = visible(" ".join(segment.label.split()))  # an empty line would end the cue
         text = f"{html.escape(label, quote=False) if self._web else label} ({100 * segment.score:.0f} %)"
         start, end = self._time(segment.start), self._time(segment.end)
         return f"{number}\n{start} --> {end}\n{text}\n\n"

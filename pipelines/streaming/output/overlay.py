@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import InputError
 from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode, probe
-from pipelines.files import unwritable, use_common_mode
+from pipelines.files import temporary_file, unwritable, use_common_mode
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.output.label_panel import LabelPanel
@@ -45,9 +44,8 @@ class Overlay:
         self._failed = False
         self._end = 0.0  # media seconds since the start up to which the video goes
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f"{target.stem}.part-", suffix=target.suffix, dir=target.parent)
-        os.close(handle)
-        self._temporary = Path(name)
+        self._temporary, self._lock = temporary_file(target.parent, f"{target.stem}.part-", target.suffix)
+        name = str(self._temporary)
         try:
             self._container = av.open(name, "w")
             self._stream = self._container.add_stream("libx264", rate=self._rate(), options=QUALITY)
@@ -71,6 +69,9 @@ class Overlay:
     def close(self) -> None:
         """Give the file its name. After an interruption the video ends with the last prediction."""
         self._reader.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
         if self._failed:
             return
         with self._writing():

@@ -7,6 +7,7 @@ from typing import BinaryIO, TextIO
 
 from pipelines.errors import InputError
 from pipelines.files import unwritable
+from pipelines.wording import visible_lines
 
 
 class TextTarget:
@@ -61,7 +62,7 @@ class TextTarget:
             return
         try:
             if self._standard is not None:
-                self._standard.write(text)
+                self._standard.write(visible_lines(text) if self._standard.isatty() else text)
                 self._standard.flush()
             else:
                 self._write_whole(encoded(text))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING
 
+from pipelines.errors import CheckpointError
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import FeatureSpec
 from pipelines.streaming.messages import Place, Row, StoppedError
@@ -60,6 +61,8 @@ class RowEmitter:
         self.next = next_place
         self.media_end: float | None = None  # media seconds, once a source that plays once has been played
         self._slot = slot
+        self._begun_at = next_place.row  # in the first pass
+        self._reached = 0  # rows of the source that were ever there
         self._restart = restart
         self.drops = self.drops_when(live=False)
 
@@ -74,6 +77,7 @@ class RowEmitter:
         complete: from a row's number to the monotonic time at which its media had been played. seconds: how long all of
         them took to compute.
         """
+        self._reached = max(self._reached, first + len(rows))
         for row, values in enumerate(rows, first):
             if row < self.next.row:
                 continue
@@ -101,6 +105,15 @@ class RowEmitter:
             self._restart = False
             if self.context.stop.is_set():
                 raise StoppedError
+
+    def ended_at(self, rows: int = 0) -> None:
+        """The source is over after so many rows, or those that were given: refuse to have begun behind its end."""
+        self._reached = max(self._reached, rows)
+        if self._begun_at > self._reached:
+            raise CheckpointError(
+                f"{self.source.name}: the snapshot goes on from row {self._begun_at:,}, but there are "
+                f"{self._reached:,}: it is not of this source, or was changed"
+            )
 
     def restart_window(self) -> None:
         """The next row has nothing to do with those before."""

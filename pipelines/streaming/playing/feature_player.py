@@ -45,6 +45,7 @@ def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
         values = rows[begin + row : begin + min(row + block, count)]
         due = now if options.fast else clock.wall((row + 1) * spec.hop)
         emitter.emit(values, row, spec, lambda _, due=due: due, time.monotonic() - now)  # type: ignore[misc]
+    emitter.ended_at(count)
     return clock.wall(count * spec.hop)
 
 

@@ -37,6 +37,8 @@ def play(emitter: RowEmitter) -> None:
                 player = MediaPlayer(emitter, ended)
                 try:
                     player.play()
+                    if source.kind == "media":
+                        emitter.ended_at()
                 finally:
                     # The last row goes on for a whole hop, the media may not. In a loop, times go on without it.
                     emitter.media_end = None if emitter.context.options.loop else player.reached or None

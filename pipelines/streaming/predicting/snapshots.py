@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import CheckpointError, InputError, OtherModelError, UsageError
 from pipelines.exporting.runtime import OnnxStep
+from pipelines.parsing import json_value
 from pipelines.streaming.messages import Place
 from pipelines.streaming.predicting.engine import SteppingModel
+from pipelines.wording import one_line
 
 if TYPE_CHECKING:
     from pipelines.model.continual_model import ContinualModel
@@ -79,21 +82,67 @@ def load_snapshot(path: Path, model: ContinualModel) -> StreamSnapshot:
     if KEY not in extra:
         raise CheckpointError(f"{path} is a stream state, but not a snapshot of `cotrans stream`")
     try:
-        value = json.loads(extra[KEY])
+        value = json_value(extra[KEY])
         if value["version"] != VERSION:
             raise CheckpointError(f"{path} was written by another version of cotrans (snapshot {value['version']})")
         sources = tuple(SourceProgress(**{**source, "place": Place(**source["place"])}) for source in value["sources"])
         sink, settings = value["sink"], value["settings"]
         name = value.get("model")  # older snapshots do not say it
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is a damaged snapshot ({error})") from error
+        if not isinstance(settings, dict):
+            raise ValueError("its settings are no settings")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} is a damaged snapshot ({one_line(str(error))})") from error
     try:
         state = model.restore(path)
     except OtherModelError as error:
         if name is None:
             raise
         raise CheckpointError(f"{path} is the state of another model, {name}: resume with --model {name}") from error
+    try:
+        _check_whole(sources, state, model)
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged or was changed: {error}; start the stream again") from error
     return StreamSnapshot(state, sources, sink, settings)
+
+
+def _check_whole(sources: Sequence[SourceProgress], state: StreamState, model: ContinualModel) -> None:
+    """ValueError where the parts of a snapshot, each of them possible, do not fit together."""
+    slots = [source.slot for source in sources if source.slot is not None]
+    if len(set(slots)) < len(slots):
+        raise ValueError("two sources have the same row of the state")
+    seen = state.position.tolist()
+    for source in sources:
+        place = source.place
+        if not isinstance(source.name, str) or not isinstance(source.over, bool):
+            raise ValueError("a source is not described")
+        if not all(_is_count(number) for number in (place.turn, place.row, place.index)) or place.index < place.row:
+            raise ValueError(f"{one_line(source.name)} stands at no place of a stream")
+        if source.slot is not None:
+            if not _is_count(source.slot) or source.slot >= len(seen) or source.over:
+                raise ValueError(f"{one_line(source.name)} has the row {source.slot} of a state of {len(seen)}")
+            if seen[source.slot] > place.index:
+                raise ValueError(f"the state has seen more rows of {one_line(source.name)} than there were")
+        # Where the model has a rule for "none of these", its evidence stands behind the probabilities.
+        for row in _rows_of(source.smoothing, (model.config.classes, model.config.classes + 1)):
+            if not all(0.0 <= value <= 1.0 for value in row[: model.config.classes]):
+                raise ValueError("probabilities that are none")
+        _rows_of(source.recent, (model.config.input_width,))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _rows_of(values: object, widths: tuple[int, ...]) -> list[list[float]]:
+    """A list of rows of finite numbers, each of one of the widths."""
+    if not isinstance(values, list):
+        raise ValueError("rows are missing")
+    for row in values:
+        if not isinstance(row, list) or len(row) not in widths:
+            raise ValueError("a row has the wrong width")
+        if not all(isinstance(value, int | float) and math.isfinite(value) for value in row):
+            raise ValueError("a row holds something other than numbers")
+    return values
 
 
 def check_same(path: Path, snapshot: StreamSnapshot, names: Sequence[str], settings: dict[str, Any]) -> None:
@@ -101,6 +150,9 @@ def check_same(path: Path, snapshot: StreamSnapshot, names: Sequence[str], setti
     theirs = [source.name for source in snapshot.sources]
     if theirs != list(names):
         raise UsageError(f"{path} is a snapshot of {', '.join(theirs)}: name the same sources in the same order")
-    for name, value in snapshot.settings.items():
-        if settings.get(name) != value:
-            raise UsageError(f"{path} was made with {name} {value}, not {settings.get(name)}: resume with the same")
+    for name, value in settings.items():
+        theirs_value = snapshot.settings.get(name)
+        if theirs_value != value:
+            raise UsageError(f"{path} was made with {name} {theirs_value}, not {value}: resume with the same")
+    if snapshot.state.batch_size != settings["rows"]:
+        raise CheckpointError(f"{path} is damaged or was changed: its state is not of {settings['rows']} streams")

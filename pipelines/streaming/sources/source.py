@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Literal
 
 from pipelines.errors import InputError, SourceError, UsageError
 from pipelines.features.extraction.sources import LIST_SUFFIXES, find_recordings
+from pipelines.files import is_file, is_folder
 
 # features: rows that were extracted before. pipe: standard input.
 Kind = Literal["media", "features", "url", "camera", "microphone", "pipe"]
@@ -53,7 +55,7 @@ class StreamSource:
 
 def feature_paths(target: str) -> list[str]:
     """The files of a feature source: `rgb.npy+flow.npy` are two, unless one file is called so."""
-    return [target] if Path(target).is_file() else target.split("+")
+    return [target] if is_file(Path(target)) else target.split("+")
 
 
 def find_sources(texts: Sequence[str]) -> list[StreamSource]:
@@ -82,11 +84,11 @@ def _expand(text: str) -> list[StreamSource]:
     if "://" in text and not text.startswith("file://"):
         return [StreamSource("url", text, text)]
     path = Path(text.removeprefix("file://"))
-    if path.is_dir():
+    if is_folder(path):
         return _folder(path)
-    if path.is_file() and path.suffix.lower() in LIST_SUFFIXES:
+    if is_file(path) and path.suffix.lower() in LIST_SUFFIXES:
         return _list(path)
-    if path.exists():
+    if os.path.exists(path):  # noqa: PTH110  which takes any name
         return [_file(path)]
     return _joined_or_entry(text) or _matching(text)
 
@@ -126,10 +128,10 @@ def _list(path: Path) -> list[StreamSource]:
 def _joined_or_entry(text: str) -> list[StreamSource]:
     """`rgb.npy+flow.npy`, features to put side by side, and `features.pickle:VIDEO`."""
     parts = text.split("+")
-    if len(parts) > 1 and all(part.endswith(".npy") and Path(part).is_file() for part in parts):
+    if len(parts) > 1 and all(part.endswith(".npy") and is_file(Path(part)) for part in parts):
         return [StreamSource("features", text, text)]
     name, colon, entry = text.rpartition(":")
-    if colon and Path(name).is_file() and Path(name).suffix.lower() in PICKLES:
+    if colon and is_file(Path(name)) and Path(name).suffix.lower() in PICKLES:
         return [StreamSource("features", text, name, entry)]
     return []
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pipelines.parsing import json_value
 
 DEFAULT = "msd"
 METADATA = "musicnn"  # the entry of a file that says what is in it
@@ -48,7 +49,7 @@ def description(path: Path) -> Mapping[str, Any]:
         return {}
     try:
         with safe_open(path, "pt") as file:
-            metadata = json.loads((file.metadata() or {}).get(METADATA, "{}"))
+            metadata = json_value((file.metadata() or {}).get(METADATA, "{}"))
     except (OSError, SafetensorError, ValueError):
         return {}  # whoever reads the tensors says what is wrong with the file
     return metadata if isinstance(metadata, dict) else {}

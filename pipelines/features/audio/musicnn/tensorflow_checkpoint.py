@@ -17,11 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import CheckpointError
+from pipelines.parsing import parsing
 
 FOOTER_BYTES = 48  # two block handles, padded to 40 bytes, and the magic number
 TABLE_MAGIC = 0xDB4775248B80FB57
 BLOCK_TRAILER_BYTES = 5  # one byte compression type, four bytes checksum
 NO_COMPRESSION = 0
+LONGEST_VARINT = 63  # bits before the last byte of a number
+MOST_DIMENSIONS = 16
 
 # Numbers of tensorflow's DataType for which numpy has a type of the same layout.
 DATA_TYPES: Mapping[int, str] = {
@@ -49,10 +52,8 @@ class TensorflowCheckpoint:
     """
 
     def __init__(self, index: bytes, read_shard: Callable[[int], bytes]) -> None:
-        try:
+        with parsing(lambda why: CheckpointError(f"not a TensorFlow checkpoint index, or a damaged one: {why}")):
             self.entries = _read_index(index)
-        except (IndexError, ValueError, UnicodeDecodeError, struct.error, KeyError) as error:
-            raise CheckpointError(f"not a TensorFlow checkpoint index, or a damaged one: {error}") from error
         self._read_shard = read_shard
         self._shards: dict[int, bytes] = {}
 
@@ -68,7 +69,8 @@ class TensorflowCheckpoint:
             raise CheckpointError(f"the TensorFlow checkpoint is damaged: checksum of tensor '{name}'")
         if prod(entry.shape) * np.dtype(entry.dtype).itemsize != entry.size:
             raise CheckpointError(f"the TensorFlow checkpoint is damaged: size of tensor '{name}'")
-        return np.frombuffer(data, dtype=entry.dtype).reshape(entry.shape).copy()
+        with parsing(lambda why: CheckpointError(f"the TensorFlow checkpoint is damaged: tensor '{name}': {why}")):
+            return np.frombuffer(data, dtype=entry.dtype).reshape(entry.shape).copy()
 
 
 def _read_index(index: bytes) -> dict[str, TensorEntry]:
@@ -140,7 +142,10 @@ def _entry(value: bytes) -> TensorEntry:
 
 def _shape(value: bytes) -> tuple[int, ...]:
     """TensorShapeProto: repeated dim (2), each a message with size (1)."""
-    return tuple(dict(_fields(dimension)).get(1, 0) for number, dimension in _fields(value) if number == 2)
+    dimensions = [dimension for number, dimension in _fields(value) if number == 2]
+    if len(dimensions) > MOST_DIMENSIONS:
+        raise ValueError(f"a tensor of {len(dimensions)} dimensions")
+    return tuple(dict(_fields(dimension)).get(1, 0) for dimension in dimensions)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
@@ -177,6 +182,8 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, position
         shift += 7
+        if shift > LONGEST_VARINT:
+            raise ValueError("a number of more than 64 bits")
 
 
 def _crc32c_table() -> tuple[int, ...]:

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+import numpy as np
 import torch
 
 from pipelines.bounded_file import BoundedFile
 from pipelines.errors import CheckpointError
-from pipelines.pickle_bounds import CollectionBudget, check_pickle
+from pipelines.parsing import parsing, reason
+from pipelines.pickle_bounds import WorkBudget, check_pickle
 from pipelines.pickled_globals import MOST_DIMENSIONS
 from pipelines.wording import one_line
 
@@ -36,6 +38,8 @@ _ITEM_SIZES = {
     "ShortStorage": 2, "CharStorage": 1, "ByteStorage": 1, "BoolStorage": 1,
 }  # fmt: skip
 _DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+ARRAY_TYPES = ("float32", "float64", "int32", "int64", "uint8")  # of numpy, where they are read
+_ARRAY_CODES = frozenset(np.dtype(name).str[1:] for name in ARRAY_TYPES)
 READS = "only tensors, plain values and argparse.Namespace are read, and nothing in the file was run"
 WHOLE_MODEL = "model = torch.load(FILE, weights_only=False); torch.save(model.state_dict(), 'weights.pth')"
 TORCHSCRIPT = "model = torch.jit.load(FILE); torch.save(model.state_dict(), 'weights.pth')"
@@ -72,51 +76,46 @@ class _Shape:
         """Attributes of a tensor: none that we need."""
 
 
-def read_torch_file(path: Path) -> Any:
-    """The value in a file of `torch.save`: tensors on the CPU in plain containers."""
+def read_torch_file(path: Path, arrays: bool = False) -> Any:
+    """The value in a file of `torch.save`: tensors on the CPU in plain containers. arrays: numpy's too."""
     with _readable(path) as file:
         start = file.read(len(LEGACY_START))
         size = path.stat().st_size
         try:
             if start.startswith(ZIP_START):
-                _inspect_archive(file, size)
+                _inspect_archive(file, size, arrays)
             else:
-                _inspect_legacy(file, size)
+                _inspect_legacy(file, size, arrays)
         except _RefusedError as refusal:
             said = f"{path}: refused: the file asks for '{one_line(str(refusal))}'; {READS}"
             advice = f"; if it is yours, save the weights alone: {refusal.advice}" if refusal.advice else ""
             raise CheckpointError(said + advice) from None
         except _DamagedError as damage:
             raise CheckpointError(f"{path} is damaged: {one_line(str(damage))}") from None
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as damage:  # unknown methods, passwords
+        except (zipfile.BadZipFile, NotImplementedError) as damage:  # unknown methods
             raise CheckpointError(
-                f"{path} is damaged or truncated: it is not a whole archive ({one_line(str(damage))})"
+                f"{path} is damaged or truncated: it is not a whole archive ({reason(damage)})"
             ) from None
-        except (MemoryError, RecursionError, *_BROKEN_PICKLE) as damage:
-            reason = one_line(str(damage)) or type(damage).__name__
-            raise CheckpointError(f"{path} is damaged or not a PyTorch file ({reason})") from damage
-    return _load(path)
+        except Exception as damage:  # whatever a stack machine meets in a damaged program
+            raise CheckpointError(f"{path} is damaged or not a PyTorch file ({reason(damage)})") from damage
+    return _load(path, arrays)
 
 
-def _load(path: Path) -> Any:
-    try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, MemoryError, *_BROKEN_PICKLE) as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise CheckpointError(f"{path} cannot be loaded as weights: {one_line(lines[0])}") from error
+def _load(path: Path, arrays: bool) -> Any:
+    def refuse(said: str) -> CheckpointError:
+        return CheckpointError(f"{path} cannot be loaded as weights: {said}")
+
+    allowed = [argparse.Namespace, *(_numpy_globals() if arrays else ())]
+    with parsing(refuse), torch.serialization.safe_globals(allowed):
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
-_BROKEN_PICKLE = (
-    pickle.UnpicklingError,
-    EOFError,
-    KeyError,
-    IndexError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    OSError,
-)
+def _numpy_globals() -> list[Any]:
+    """What a pickled numpy array of numbers is made of; nothing here can run code."""
+    reconstruct = np.zeros(1).__reduce__()[0]
+    dtypes = {type(np.dtype(name)) for name in ARRAY_TYPES}
+    # Files from before numpy 2 name the same function differently.
+    return [reconstruct, (reconstruct, "numpy.core.multiarray._reconstruct"), np.ndarray, np.dtype, *dtypes]
 
 
 def _readable(path: Path) -> BinaryIO:
@@ -129,7 +128,7 @@ def _readable(path: Path) -> BinaryIO:
 # ---- the two kinds of file ---------------------------------------------------------------------------------
 
 
-def _inspect_archive(file: BinaryIO, size: int) -> None:
+def _inspect_archive(file: BinaryIO, size: int, arrays: bool) -> None:
     """A zip archive: FOLDER/data.pkl and one member for each storage."""
     file.seek(0)
     with zipfile.ZipFile(file) as archive:
@@ -163,10 +162,10 @@ def _inspect_archive(file: BinaryIO, size: int) -> None:
         program = io.BytesIO(archive.read(pickles[0]))
         check_pickle(program)
         program.seek(0)
-        _Inspector(program, storage, size).load()
+        _Inspector(program, storage, size, arrays).load()
 
 
-def _inspect_legacy(file: BinaryIO, size: int) -> None:
+def _inspect_legacy(file: BinaryIO, size: int, arrays: bool) -> None:
     """Pickles in a row (magic number, protocol, system, value, storage keys), then the numbers of each storage."""
     claimed: dict[str, int] = {}
 
@@ -180,7 +179,7 @@ def _inspect_legacy(file: BinaryIO, size: int) -> None:
         begin = file.tell()
         check_pickle(cast(BinaryIO, BoundedFile(file)))
         file.seek(begin)
-        _Inspector(file, storage, size).load()
+        _Inspector(file, storage, size, arrays).load()
 
 
 # ---- the stand-ins -----------------------------------------------------------------------------------------
@@ -189,11 +188,12 @@ def _inspect_legacy(file: BinaryIO, size: int) -> None:
 class _Inspector(pickle.Unpickler):
     """Goes through a pickle. The names in it are looked up in a table of stand-ins, never imported."""
 
-    def __init__(self, file: BinaryIO, storage: Callable[[str, int, int], None], size: int) -> None:
+    def __init__(self, file: BinaryIO, storage: Callable[[str, int, int], None], size: int, arrays: bool) -> None:
         super().__init__(file)
         self._storage = storage
         self._size = size
-        self._stand_ins = _stand_ins()
+        budget = WorkBudget()
+        self._stand_ins = _stand_ins(lambda operand: budget.spend(operand, size), arrays)
 
     def find_class(self, module: str, name: str) -> Any:
         if module == "torch" and name in _ITEM_SIZES:
@@ -238,36 +238,36 @@ class _Inspector(pickle.Unpickler):
         return _Shape(tuple(shape), storage.item_size)
 
 
-def _stand_ins() -> dict[tuple[str, str], Any]:
-    """New ones for each pickle, since a pickle may set attributes of what it names."""
+def _stand_ins(spend: Callable[[Any], None], arrays: bool) -> dict[tuple[str, str], Any]:
+    """New ones for each pickle, since a pickle may set attributes of what it names. spend: told every operand."""
 
     class Namespace:
-        """Takes any attributes."""
+        """Takes any attributes, and keeps none."""
 
-    class Count(dict[Any, Any]):
-        """Takes any items."""
-
-        def __init__(self, members: Any = ()) -> None:
-            budget.spend(members)
-            super().__init__(members)
-
-    def parameter(data: _Shape, *_: object) -> _Shape:
-        return data
-
-    budget = CollectionBudget()
+        def __setstate__(self, state: object) -> None:
+            spend(state)
 
     class Ordered(OrderedDict[Any, Any]):
         """As the real one; what it is made of is bounded."""
 
         def __init__(self, members: Any = ()) -> None:
-            budget.spend(members)
+            spend(members)
             super().__init__(members)
 
+        def __setstate__(self, state: object) -> None:
+            spend(state)
+
+    class Count(Ordered):
+        """A dictionary too."""
+
+    def parameter(data: _Shape, *_: object) -> _Shape:
+        return data
+
     def members(given: Any = ()) -> set[Any]:
-        budget.spend(given)
+        spend(given)
         return set(given)
 
-    return {
+    stand_ins: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): Ordered,
         ("collections", "Counter"): Count,
         ("builtins", "set"): members,
@@ -275,4 +275,41 @@ def _stand_ins() -> dict[tuple[str, str], Any]:
         ("torch", "Size"): tuple,
         ("torch._utils", "_rebuild_parameter"): parameter,
         ("argparse", "Namespace"): Namespace,
+    }
+    return {**stand_ins, **(_array_stand_ins(spend) if arrays else {})}
+
+
+def _array_stand_ins(spend: Callable[[Any], None]) -> dict[tuple[str, str], Any]:
+    """For numpy's arrays: an empty one is announced, and its state brings shape, type and bytes."""
+
+    class Array:
+        """Checks what it is told, and keeps nothing."""
+
+        def __init__(self, kind: object = None, shape: object = (0,), code: object = b"b") -> None:
+            if shape != (0,):
+                raise _DamagedError("an array is announced with a size")
+
+        def __setstate__(self, state: object) -> None:
+            spend(state)
+
+    class Type:
+        """The type of an array: a number."""
+
+        def __init__(self, code: object, *_: object) -> None:
+            if code not in _ARRAY_CODES:
+                raise _RefusedError("a numpy array of something other than numbers")
+
+        def __setstate__(self, state: object) -> None:
+            if not isinstance(state, tuple) or len(state) < 5 or any(part is not None for part in state[2:5]):
+                raise _RefusedError("a numpy array with fields")
+
+    def encode(text: object, *_: object) -> bytes:
+        spend(text)  # Python 3 writes bytes as text and this call up to protocol 2
+        return b""
+
+    return {
+        **{(f"numpy.{core}.multiarray", "_reconstruct"): Array for core in ("core", "_core")},
+        ("numpy", "ndarray"): Array,
+        ("numpy", "dtype"): Type,
+        ("_codecs", "encode"): encode,
     }

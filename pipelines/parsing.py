@@ -1,0 +1,72 @@
+"""Parsers that are not ours, given bytes that nobody vouches for: whatever they raise is one error of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pipelines.errors import CotransError
+from pipelines.wording import one_line
+
+LARGEST_INTEGER = 1 << 64  # what no number in a file of ours, or of anybody whose files we read, comes near
+
+
+@contextmanager
+def parsing(refuse: Callable[[str], CotransError]) -> Iterator[None]:
+    """Turn what a parser raises into `refuse(reason)`.
+
+    Parsers promise nothing about damaged files: numpy's answers with TokenError, OverflowError or SyntaxError,
+    PyTorch's with AssertionError or struct.error. So every exception counts, MemoryError and RecursionError too.
+    """
+    try:
+        yield
+    except CotransError:
+        raise
+    except Exception as error:
+        raise refuse(reason(error)) from error
+
+
+def reason(error: BaseException) -> str:
+    """What a parser says, on one line, or what kind of error it was."""
+    said = getattr(error, "strerror", None) or str(error)
+    return one_line(said) or type(error).__name__
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON that a terminal shows as it is: what is no letter or sign is written as \\uXXXX."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1] for letter in text)
+
+
+def json_value(text: str | bytes) -> Any:
+    """The value of a JSON text; ValueError for all that is wrong with it.
+
+    Numbers that fit no machine are refused here, so that nobody after this has to expect them.
+    """
+    try:
+        return json.loads(text, parse_int=_machine_integer)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+
+
+def require_machine_numbers(value: Any) -> None:
+    """Refuse, with ValueError, integers that fit no machine, wherever they stand in lists and dictionaries."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, int) and abs(part) > LARGEST_INTEGER:
+            raise ValueError(f"an integer of {part.bit_length()} bits")
+
+
+def _machine_integer(digits: str) -> int:
+    value = int(digits)
+    require_machine_numbers(value)
+    return value
