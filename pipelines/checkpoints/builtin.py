@@ -81,7 +81,7 @@ def model_features(name_or_path: str | Path) -> FeatureSpec:
     path = find_model(name_or_path)
     text = read_metadata(path).get("features")
     try:
-        features = json.loads(text) if text is not None else None
+        features = json_value(text) if text is not None else None
         spec = None if features is None else FeatureSpec.from_dict(features)
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: it does not say which features it takes") from error
