@@ -18,6 +18,7 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.precision import PRECISIONS, Precision
+from pipelines.parsing import json_value
 from pipelines.wording import one_line
 
 FORMAT = "cotrans-step"
@@ -83,22 +84,22 @@ class StepDescription:
         if not version.isdecimal() or int(version) > VERSION:
             raise CheckpointError(f"{path} was exported by a newer cotrans (version {one_line(version)}): update this")
         try:
-            features, rejection = json.loads(metadata["features"]), json.loads(metadata["rejection"])
-            field = json.loads(metadata["receptive_field"])
+            features, rejection = json_value(metadata["features"]), json_value(metadata["rejection"])
+            field = json_value(metadata["receptive_field"])
             return cls(
                 name=metadata["name"],
-                class_names=tuple(map(str, json.loads(metadata["class_names"]))),
+                class_names=tuple(map(str, json_value(metadata["class_names"]))),
                 features=None if features is None else FeatureSpec.from_dict(features),
                 score_kind=_choice(metadata["score_kind"], get_args(ScoreKind)),  # type: ignore[arg-type]
                 rejection=None if rejection is None else Rejection.from_dict(rejection),
-                smoothing=float(json.loads(metadata["smoothing"])),
+                smoothing=float(json_value(metadata["smoothing"])),
                 input_width=int(metadata["input_width"]),
                 window=int(metadata["window"]),
                 lag=int(metadata["lag"]),
                 receptive_field=None if field is None else int(field),
                 precision=_choice(metadata["precision"], PRECISIONS),  # type: ignore[arg-type]
                 config=metadata["config"],
-                difference=float(json.loads(metadata["difference"])),
+                difference=float(json_value(metadata["difference"])),
             )
         except (KeyError, ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:
             raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import numpy as np
 
 from pipelines.errors import InputError
 from pipelines.metrics.probabilities import ScoreKind
+from pipelines.parsing import json_value
 from pipelines.streaming.predicting.prediction import Prediction
 
 LONE_HOP = 0.25  # seconds that a row covers where nothing says it, as for feature files
@@ -98,7 +98,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _row(where: str, text: str) -> dict[str, Any]:
     try:
-        row = json.loads(text)
+        row = json_value(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: not JSON: give what `cotrans stream --format jsonl` wrote") from error
     if isinstance(row, dict) and "start" in row and "time" not in row:
