@@ -12,6 +12,7 @@ import typer
 from cotrans_cli.display.console import note, print_json, print_line, status_console
 
 if TYPE_CHECKING:
+    from pipelines.features.extraction.engines import EngineName
     from pipelines.features.extraction.run import OnProgress, Progress, Summary
     from pipelines.features.files.npy_writer import Dtype
     from pipelines.features.request import FeatureRequest
@@ -93,6 +94,20 @@ def extract(
     dtype: Annotated[str, typer.Option("--dtype", help="float32 or float16.")] = "float32",
     layout: Annotated[str, typer.Option("--layout", help="npy, lstr, oadtr or video_features.")] = "npy",
     workers: Annotated[int, typer.Option("--workers", "-j", help="Processes that work side by side.")] = 1,
+    pieces: Annotated[
+        float | None,
+        typer.Option(
+            "--pieces",
+            metavar="SECONDS",
+            help="Workers share recordings of twice this and more (default 1800); the rows are the same.",
+            show_default=False,
+        ),
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="local, or ray: the machines of a Ray cluster.")] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option("--address", metavar="HOST:PORT", help="The head of the Ray cluster.", show_default=False),
+    ] = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -130,6 +145,9 @@ def extract(
         layout=layout,
         workers=workers,
         force=force,
+        engine=cast("EngineName", engine),
+        address=address,
+        piece_seconds=pieces,
         shard=WHOLE if shard is None else parse_shard(shard),
     )
     with _progress() as on_progress:

@@ -24,8 +24,15 @@ class AudioExtractor(Protocol):
     spec: ExtractorSpec
     sample_rate: int
 
-    def fresh(self) -> AudioExtractor:
-        """The same extractor at the start of another stream; the network is shared."""
+    @property
+    def reach(self) -> int:
+        """Rows before a row that it remembers, beyond the samples of the row's own window."""
+
+    def fresh(self, row: int = 0) -> AudioExtractor:
+        """The same extractor at the start of another stream, whose rows are wanted from `row` on.
+
+        The network is shared. The stream is pushed from its start all the same, and the rows before cost nothing.
+        """
 
     def push(self, samples: NDArray[np.float32]) -> Rows: ...
 
@@ -37,7 +44,8 @@ class VideoExtractor(Protocol):
 
     `frames` is (k, height, width, 3) uint8, any size, one frame per row unless `frames_per_row` > 1 (optical
     flow takes the last `frames_per_row` frames at the source's own rate; the caller repeats the first at the
-    start). One that remembers the rows before has `fresh`, as audio extractors do, and the attribute `remembers`.
+    start). One that remembers the rows before has `fresh` and `reach`, as audio extractors do, and the attribute
+    `remembers`.
     """
 
     spec: ExtractorSpec

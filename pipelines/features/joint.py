@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
 
 import numpy as np
@@ -15,6 +15,8 @@ from pipelines.features.row_clock import FrameChoice, FramePicker, RowClock
 from pipelines.features.spec import Align, FeatureSpec
 
 Extractor = AudioExtractor | VideoExtractor
+# Seconds of pictures before the newest of a row: six frames, as optical flow takes, of a source with three a second.
+PAST = 2.0
 
 
 class FeatureStream:
@@ -23,6 +25,9 @@ class FeatureStream:
     A row is ready when every extractor has it. Audio and video start together at media time `origin`. The audio
     extractors must have been built for the same `hop` and `align`. Which frame of its chunk a row takes is the
     option `frame` of a video extractor.
+
+    `row`: the first row that is wanted. The sound is pushed from its start all the same, so that every sample is where
+    it is in the whole; the work of the rows before is not done. Pictures may begin at `pictures_from`.
     """
 
     def __init__(
@@ -31,16 +36,19 @@ class FeatureStream:
         hop: float,
         align: Align = "causal",
         origin: float = 0.0,
+        row: int = 0,
     ) -> None:
         self.spec = FeatureSpec(tuple(extractor.spec for extractor in extractors), hop, align)
         self.origin = origin
-        self.rows_given = 0
+        self.rows_given = row
         self._parts: list[_AudioPart | _VideoPart] = []
         for extractor in extractors:
+            # An extractor that remembers earlier rows has to see them, though nobody wants them.
+            begin = max(0, row - getattr(extractor, "reach", 0))
             if extractor.spec.kind == "audio":
-                self._parts.append(_AudioPart(extractor))  # type: ignore[arg-type]
+                self._parts.append(_AudioPart(extractor, begin, row - begin))  # type: ignore[arg-type]
             elif extractor.spec.kind == "video":
-                self._parts.append(_VideoPart(extractor, RowClock(hop, align)))  # type: ignore[arg-type]
+                self._parts.append(_VideoPart(extractor, RowClock(hop, align), begin, row - begin))  # type: ignore[arg-type]
             else:
                 raise ConfigurationError(f"unknown kind of extractor '{extractor.spec.kind}'")
         self._audio = [part for part in self._parts if isinstance(part, _AudioPart)]
@@ -56,6 +64,11 @@ class FeatureStream:
     @property
     def needs_video(self) -> bool:
         return bool(self._video)
+
+    @property
+    def pictures_from(self) -> float:
+        """Media time of the first picture that some wanted row may be made of, or remember."""
+        return max(0.0, min((part.pictures_from for part in self._video), default=0.0))
 
     def push_audio(self, samples: NDArray[np.float32], rate: int) -> Rows:
         """(n,) mono samples at `rate` Hz, which must stay the same -> (rows, width)."""
@@ -107,7 +120,7 @@ class FeatureStream:
         if len(samples):
             for part in self._audio:
                 if part.extractor.sample_rate == rate:
-                    part.rows.extend(part.extractor.push(samples))
+                    part.give(part.extractor.push(samples))
 
     def _drain(self) -> Rows:
         count = min(len(part.rows) for part in self._parts)
@@ -118,23 +131,39 @@ class FeatureStream:
         return np.stack(joined) if joined else np.zeros((0, self.spec.width), np.float32)
 
 
-class _AudioPart:
-    def __init__(self, extractor: AudioExtractor) -> None:
-        self.extractor = extractor
+class _Part:
+    """Rows of one extractor that wait for those of the others; the first `unwanted` were for its memory alone."""
+
+    def __init__(self, unwanted: int) -> None:
         self.rows: list[NDArray[np.float32]] = []  # each (width,)
+        self._unwanted = unwanted
+
+    def give(self, rows: Iterable[NDArray[np.float32]]) -> None:
+        for row in rows:
+            if self._unwanted:
+                self._unwanted -= 1
+            else:
+                self.rows.append(row)
+
+
+class _AudioPart(_Part):
+    def __init__(self, extractor: AudioExtractor, begin: int, unwanted: int) -> None:
+        super().__init__(unwanted)
+        self.extractor = extractor.fresh(begin) if begin else extractor
 
     def flush(self) -> None:
-        self.rows.extend(self.extractor.flush())
+        self.give(self.extractor.flush())
 
 
-class _VideoPart:
+class _VideoPart(_Part):
     """Frames are looked at one row at a time, so that the numbers do not depend on how the frames came."""
 
-    def __init__(self, extractor: VideoExtractor, clock: RowClock) -> None:
+    def __init__(self, extractor: VideoExtractor, clock: RowClock, begin: int, unwanted: int) -> None:
+        super().__init__(unwanted)
         self.extractor = extractor
-        self.rows: list[NDArray[np.float32]] = []  # each (width,)
         frame: FrameChoice = "last" if extractor.spec.options.get("frame") == "last" else "centre"
-        self._picker: FramePicker[VideoFrame] = FramePicker(clock, extractor.frames_per_row, frame)
+        self._picker: FramePicker[VideoFrame] = FramePicker(clock, extractor.frames_per_row, frame, begin)
+        self.pictures_from = clock.newest_frame(begin, extractor.frames_per_row > 1, frame) - PAST if begin else 0.0
         self._remembers = getattr(extractor, "remembers", False)
         self._last_time: float | None = None
         self._last_images: list[NDArray[np.uint8]] = []
@@ -156,7 +185,7 @@ class _VideoPart:
             if shown is None:  # only black was ever due, and the stream ends
                 continue
             images = [np.zeros_like(shown.image) if frame is None else frame.image for frame in frames]
-            self.rows.append(self._row(images))
+            self.give([self._row(images)])
 
     def _row(self, images: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
         # A picture that stays on for several rows is looked at once, unless its extractor compares it with the last.

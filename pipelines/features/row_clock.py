@@ -62,10 +62,17 @@ class RowClock:
         return end - self.hop / 2 + self.tolerance if frame == "centre" else end - self.tolerance
 
 
-class FramePicker(Generic[Frame]):
-    """Pushed the frames of a stream in order, gives the frames of each row. Holds no more frames than rows need."""
+class MissingPastError(Exception):
+    """The frames of a stream begin too late for the first row that is wanted of it."""
 
-    def __init__(self, clock: RowClock, frames_per_row: int = 1, frame: FrameChoice = "centre") -> None:
+
+class FramePicker(Generic[Frame]):
+    """Pushed the frames of a stream in order, gives the frames of each row. Holds no more frames than rows need.
+
+    `row`: the first that is wanted. What it is made of must be pushed, or `MissingPastError` is raised.
+    """
+
+    def __init__(self, clock: RowClock, frames_per_row: int = 1, frame: FrameChoice = "centre", row: int = 0) -> None:
         self.clock = clock
         self.count = frames_per_row
         self._choice: FrameChoice = frame
@@ -76,8 +83,9 @@ class FramePicker(Generic[Frame]):
         self._held: deque[tuple[float, Frame]] = deque()
         self._first: float | None = None  # time of the first frame
         self._end = 0.0  # where the newest frame ends
-        self._rows = 0  # rows whose frames are known
-        self._given = 0  # rows given out
+        self._begin = row
+        self._rows = row  # the first row whose frames are not known yet
+        self._given = row  # the first row that has not been given out
         self._ready: deque[list[Frame | None]] = deque()
 
     def push(self, frame: Frame, time: float, duration: float) -> list[list[Frame | None]]:
@@ -126,6 +134,8 @@ class FramePicker(Generic[Frame]):
 
     def _row(self, position: int) -> list[Frame | None]:
         assert self._first is not None
+        if self._begin and position < self._before:
+            raise MissingPastError
         if self.clock.align == "causal" and self._first > self.clock.time(self._rows) - self.clock.tolerance:
             return [None] * self.count
         last = len(self._held) - 1

@@ -69,9 +69,9 @@ class StreamFactory:
         """A stream for a recording with nothing special about it."""
         return self._stream(self.request.fixed_hop or self.request.default_hop)
 
-    def open(self, path: Path) -> FeatureStream:
-        """A stream for the recording in `path`."""
-        return self._stream(self._hop(path))
+    def open(self, path: Path, row: int = 0) -> FeatureStream:
+        """A stream for the recording in `path`; `row`: the first that is wanted of it."""
+        return self._stream(self._hop(path), row)
 
     def spec(self, path: Path) -> FeatureSpec:
         """The specification of the stream for the recording in `path`."""
@@ -92,13 +92,13 @@ class StreamFactory:
             )
         return hop
 
-    def _stream(self, hop: float) -> FeatureStream:
+    def _stream(self, hop: float, row: int = 0) -> FeatureStream:
         if self._built is None or self._built[0] != hop:
             self._built = None  # free the old networks before the new ones are loaded
             self._built = hop, [self._build(name, hop) for name in self.request.extractors]
         # Video extractors have no state of their own.
         fresh = [each.fresh() if hasattr(each, "fresh") else each for each in self._built[1]]
-        return FeatureStream(fresh, hop, self.request.align)
+        return FeatureStream(fresh, hop, self.request.align, row=row)
 
     def _build(self, name: str, hop: float) -> AudioExtractor | VideoExtractor:
         options = self._options_of[name]

@@ -8,6 +8,7 @@ from pipelines.features.extraction.run import ExtractionOptions, Summary
 from pipelines.features.request import FeatureRequest
 from tests.features.made_recordings import write_sound
 
+SCALE = ("engine", "address", "piece_seconds")
 ROOT = Path(__file__).parents[2]
 LOGMEL = ExtractionOptions(FeatureRequest("logmel"))
 
@@ -15,7 +16,9 @@ LOGMEL = ExtractionOptions(FeatureRequest("logmel"))
 def options(features: str = "logmel", **changes: object) -> ExtractionOptions:
     """Options by name, whichever of the two classes they belong to."""
     own = {
-        key: changes.pop(key) for key in ("dtype", "layout", "workers", "force", "device", "shard") if key in changes
+        key: changes.pop(key)
+        for key in ("dtype", "layout", "workers", "force", "device", "shard", *SCALE)
+        if key in changes
     }
     return ExtractionOptions(FeatureRequest(features, **changes), **own)  # type: ignore[arg-type]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from pipelines.datasets.item import Item
 from pipelines.datasets.source import FeatureOptions
 from pipelines.errors import InputError
+from pipelines.features.extraction.engines import LocalEngine
 from pipelines.features.extraction.parallel import extract_in_parallel
 from pipelines.features.extraction.recording import Outcome, Target, extract_recording, look_up
 from pipelines.features.extraction.sources import Recording
@@ -118,7 +119,7 @@ def _in_parallel(
     recordings = [_recording(Path(str(items[index].media))) for index in waiting]
     outcomes: dict[int, Outcome] = {}
     done = len(items) - len(waiting)
-    for place, outcome in extract_in_parallel(recordings, target, streams, count, wait=True):
+    for place, outcome in extract_in_parallel(recordings, target, streams, LocalEngine(count), wait=True):
         done += 1
         if on_item is not None:
             on_item(done, len(items) + 1, items[waiting[place]].name)

@@ -12,6 +12,7 @@ the microphone and the distance to it. For speech by unknown speakers this is wo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -97,9 +98,11 @@ def build_logmel(
     spec = ExtractorSpec("logmel", "audio", width, window, options)
     clock = SampleClock(hop, sample_rate, round(window * sample_rate), align)
     rows_of = of_windows(count, _stacked(frames) if frames else summed(names))
-    if level == "relative":
-        rows_of = _relative(count, rows_of)
-    return WindowedExtractor(spec, clock, front_end, count, rows_of)
+    if level == "absolute":
+        return WindowedExtractor(spec, clock, front_end, count, rows_of)
+    # From the loudest that samples in [-1, 1] can be, the level has sunk to its lowest by then.
+    memory = (np.log(front_end.loudest) - LOWEST_LEVEL) / LEVEL_DECAY  # seconds
+    return WindowedExtractor(spec, clock, front_end, count, _relative(count, rows_of), reach=ceil(memory / hop))
 
 
 def _relative(count: int, rows_of: RowsOf) -> RowsOf:

@@ -34,6 +34,12 @@ class MelFrontEnd:
     def bands(self) -> int:
         return int(self.filters.shape[1])
 
+    @property
+    def loudest(self) -> float:
+        """What a band cannot exceed before the logarithm, for samples in [-1, 1]."""
+        magnitude = float(periodic_hann(self.frame_length - 2 * self.margin).sum())
+        return self.scale * magnitude**self.exponent * float(self.filters.sum(0).max()) + self.offset
+
     def frames(self, samples: Samples) -> Frames:
         """(samples,) to (frames, bands): every frame that fits into `samples`, the first one at its start."""
         if len(samples) < self.frame_length:

@@ -91,7 +91,8 @@ class WindowedExtractor:
     """An `AudioExtractor` whose rows are functions of a window of frames.
 
     `grid` is in frames: windows begin at multiples of it, at or before the place that the clock says. `block_rows` is
-    how many rows are computed at a time, at most.
+    how many rows are computed at a time, at most. `reach`: rows before a row that `rows_of` remembers. `row`: the first
+    that is wanted.
     """
 
     def __init__(
@@ -103,6 +104,8 @@ class WindowedExtractor:
         rows_of: RowsOf,
         grid: int = 1,
         block_rows: int = BLOCK_ROWS,
+        reach: int = 0,
+        row: int = 0,
     ) -> None:
         self.spec = spec
         self.sample_rate = front_end.sample_rate
@@ -112,16 +115,25 @@ class WindowedExtractor:
         self._rows_of = rows_of
         self._grid = grid
         self._block_rows = block_rows
+        self.reach = reach
         self._memory: StreamMemory = {}
-        self._windows = FrameWindows(front_end, self._first_frame(0))
-        self._next = 0  # the first row that has not been given
+        self._windows = FrameWindows(front_end, self._first_frame(row))
+        self._next = row  # the first row that has not been given
         self._arrived = 0  # samples
         self._ended = False
 
-    def fresh(self) -> WindowedExtractor:
-        """The same extractor at the start of another stream; the network is shared."""
+    def fresh(self, row: int = 0) -> WindowedExtractor:
+        """The same extractor at the start of another stream, whose rows are wanted from `row` on."""
         return WindowedExtractor(
-            self.spec, self._clock, self._front_end, self._count, self._rows_of, self._grid, self._block_rows
+            self.spec,
+            self._clock,
+            self._front_end,
+            self._count,
+            self._rows_of,
+            self._grid,
+            self._block_rows,
+            self.reach,
+            row,
         )
 
     def push(self, samples: Samples) -> Rows:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 
@@ -38,6 +38,7 @@ Status = Literal["done", "skipped", "damaged", "failed", "busy", "conflict"]
 
 CLOSED_FOLDER = {errno.EACCES, errno.EPERM, errno.EROFS}
 
+T = TypeVar("T")
 OnSeconds = Callable[[float, float | None], None]  # media seconds done, media seconds in total where known
 
 
@@ -74,7 +75,7 @@ def look_up(recording: Recording, target: Target, streams: StreamFactory) -> Out
         return None
     spec = streams.spec(recording.path)
     files = target_files(target.layout, target.folder, recording.name, spec, streams.tag_of)
-    return _existing(recording, files, spec, target, streams, describe_source(recording.path))
+    return existing(recording, files, spec, target, streams, describe_source(recording.path))
 
 
 def extract_recording(
@@ -88,21 +89,26 @@ def extract_recording(
 
     Without `wait`, a recording that another process is extracting is `busy`.
     """
+    return guarded(recording, lambda: _extract(recording, target, streams, on_seconds, wait))
+
+
+def guarded(recording: Recording, work: Callable[[], T]) -> T | Outcome:
+    """The outcome of some work on a recording; what goes wrong with it becomes one too."""
     try:
-        return _extract(recording, target, streams, on_seconds, wait)
+        return work()
     except LockBusyError:
-        return _outcome(recording, "busy")
+        return outcome_of(recording, "busy")
     except OutputError:
         raise
     except CotransError as error:
-        return _outcome(recording, "failed", message=str(error))
+        return outcome_of(recording, "failed", message=str(error))
     except OSError as error:
         message = f"{recording.path}: {error.strerror or error} ({error.filename})"
-        return _outcome(recording, "failed", message=message)
+        return outcome_of(recording, "failed", message=message)
     except Exception as error:
         # Whatever a strange file does to a decoder, the other files go on; the summary names it.
         message = f"{recording.path}: {type(error).__name__}: {error}".replace("\n", " ")
-        return _outcome(recording, "failed", message=f"{message} (unexpected: please report it)")
+        return outcome_of(recording, "failed", message=f"{message} (unexpected: please report it)")
 
 
 def _extract(
@@ -113,11 +119,11 @@ def _extract(
         raise InputError(f"{recording.path}: the file is empty")
     stream = streams.open(recording.path)
     files = target_files(target.layout, target.folder, recording.name, stream.spec, streams.tag_of)
-    with _output_errors(target.folder), file_lock(_lock_path(files), wait=wait):
+    with output_errors(target.folder), file_lock(lock_path(files), wait=wait):
         if not target.force:
-            existing = _existing(recording, files, stream.spec, target, streams, source)
-            if existing is not None:
-                return existing
+            there = existing(recording, files, stream.spec, target, streams, source)
+            if there is not None:
+                return there
         return _write(recording, files, target, stream, source, on_seconds)
 
 
@@ -137,7 +143,7 @@ def _write(
         duration = reader.info.duration
         try:
             for rows in feature_rows(cast(MediaReader, in_larger_blocks(reader)), stream):
-                writer.append(rows, _times(spec, writer.rows, len(rows)))
+                writer.append(rows, row_times(spec, writer.rows, len(rows)))
                 if on_seconds:
                     on_seconds(writer.rows * spec.hop, duration)
         except DamagedMediaError as error:
@@ -147,10 +153,10 @@ def _write(
     notes = (damage.reason,) if damage else ()
     manifest = Manifest(spec, replace(source, duration=duration), writer.rows, target.dtype, target.layout, notes)
     write_manifest(files, manifest)
-    return replace(_described(recording, manifest, "done"), fresh=True)
+    return replace(described(recording, manifest, "done"), fresh=True)
 
 
-def _existing(
+def existing(
     recording: Recording,
     files: TargetFiles,
     spec: FeatureSpec,
@@ -178,11 +184,11 @@ def _existing(
     if difference:
         where = files.rows[0].path
         message = f"the features in {where} {difference}: --force writes them again, another --out keeps them"
-        return _outcome(recording, "conflict", message=message)
-    return _described(recording, manifest, "skipped")
+        return outcome_of(recording, "conflict", message=message)
+    return described(recording, manifest, "skipped")
 
 
-def _described(recording: Recording, manifest: Manifest, status: Status) -> Outcome:
+def described(recording: Recording, manifest: Manifest, status: Status) -> Outcome:
     seconds = manifest.rows * manifest.spec.hop
     if manifest.notes:
         message = f"{recording.path}: {'; '.join(manifest.notes)}; {manifest.rows} rows are kept"
@@ -190,20 +196,20 @@ def _described(recording: Recording, manifest: Manifest, status: Status) -> Outc
     return Outcome(recording.name, recording.path.as_posix(), status, manifest.rows, seconds)
 
 
-def _outcome(recording: Recording, status: Status, message: str | None = None) -> Outcome:
+def outcome_of(recording: Recording, status: Status, message: str | None = None) -> Outcome:
     return Outcome(recording.name, recording.path.as_posix(), status, message=message)
 
 
-def _times(spec: FeatureSpec, first: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def row_times(spec: FeatureSpec, first: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([spec.row_time(index) for index in range(first, first + count)], np.float64)
 
 
-def _lock_path(files: TargetFiles) -> Path:
+def lock_path(files: TargetFiles) -> Path:
     return files.manifest.with_name(f".{files.manifest.name}.lock")
 
 
 @contextmanager
-def _output_errors(folder: Path) -> Iterator[None]:
+def output_errors(folder: Path) -> Iterator[None]:
     """Turn the output folder's errors into one line."""
     try:
         yield

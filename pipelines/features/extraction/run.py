@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ from typing import Any
 from pipelines.devices import check_side_by_side
 from pipelines.errors import InputError, UsageError
 from pipelines.features.default_features import tracks_of
+from pipelines.features.extraction.engines import ENGINES, Engine, EngineName, open_engine
 from pipelines.features.extraction.oadtr_parts import join_oadtr
 from pipelines.features.extraction.parallel import extract_in_parallel
+from pipelines.features.extraction.pieces import PIECE_SECONDS, SHORTEST_PIECE, plan_pieces
 from pipelines.features.extraction.recording import Outcome, OutputError, Target, extract_recording, look_up
 from pipelines.features.extraction.sources import Found, Recording, find_recordings
 from pipelines.features.files.feature_files import DTYPES
@@ -38,6 +41,9 @@ class ExtractionOptions:
     device: str = "auto"  # of video networks
     force: bool = False  # write complete outputs again
     shard: Shard = WHOLE  # the share of the recordings that this run takes
+    engine: EngineName = "local"
+    address: str | None = None  # of the engine; None: it knows by itself
+    piece_seconds: float | None = None  # how long the pieces of long recordings are; None: half an hour
 
 
 @dataclass(frozen=True)
@@ -156,10 +162,12 @@ def extract(
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(unwritable(out, error)) from error
-    for wait in (False, True):  # what another run is busy with comes last
-        for outcome in _run(waiting, target, options, streams, meter, wait):
-            outcomes[outcome.name] = outcome
-        waiting = [recording for recording in waiting if outcomes[recording.name].status == "busy"]
+    alone = _needs_no_engine(waiting, options, streams)
+    with nullcontext() if alone else open_engine(options.engine, options.workers, options.address) as engine:
+        for wait in (False, True):  # what another run is busy with comes last
+            for outcome in _run(waiting, target, options, streams, meter, wait, engine):
+                outcomes[outcome.name] = outcome
+            waiting = [recording for recording in waiting if outcomes[recording.name].status == "busy"]
     _refuse_conflicts([outcome for outcome in outcomes.values() if outcome.status == "conflict"])
     return Summary(
         out=str(out),
@@ -184,6 +192,17 @@ def _check(out: Path, options: ExtractionOptions) -> None:
     if options.layout not in LAYOUTS:
         raise UsageError(f"unknown layout '{options.layout}': choose from {', '.join(LAYOUTS)}")
     check_side_by_side("--workers", options.workers)
+    if options.engine not in ENGINES:
+        raise UsageError(f"unknown engine '{options.engine}': choose from {', '.join(ENGINES)}")
+    if options.engine == "ray" and options.workers > 1:
+        raise UsageError("--workers are processes of this machine, and Ray has its own: leave it out")
+    if options.engine != "ray" and options.address is not None:
+        raise UsageError("--address is that of a Ray cluster: add --engine ray")
+    if options.piece_seconds is not None:
+        if not options.piece_seconds >= SHORTEST_PIECE:
+            raise UsageError(f"--pieces must be at least {SHORTEST_PIECE:g} seconds, not {options.piece_seconds:g}")
+        if options.engine == "local" and options.workers == 1:
+            raise UsageError("--pieces divides recordings among workers: add --workers N or --engine ray")
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file: name a folder")
 
@@ -215,6 +234,15 @@ def _refuse_clashes(inputs: Found, target: Target, streams: StreamFactory, spec:
     refuse_overwriting((("--out", path) for path in owners), (recording.path for recording in inputs.recordings))
 
 
+def _needs_no_engine(recordings: Sequence[Recording], options: ExtractionOptions, streams: StreamFactory) -> bool:
+    """Whether this process does everything: there is nothing to do, or nothing to divide."""
+    if not recordings or options.engine == "ray":
+        return not recordings
+    if options.workers == 1:
+        return True
+    return len(recordings) == 1 and not plan_pieces(recordings[0], streams, options.piece_seconds or PIECE_SECONDS)
+
+
 def _run(
     recordings: list[Recording],
     target: Target,
@@ -222,9 +250,10 @@ def _run(
     streams: StreamFactory,
     meter: _Meter,
     wait: bool,
+    engine: Engine | None,
 ) -> Iterator[Outcome]:
-    """Outcomes as they come."""
-    if options.workers == 1 or len(recordings) < 2:
+    """Outcomes as they come; engine None: this process does the work."""
+    if engine is None:
         for recording in recordings:
             outcome = extract_recording(recording, target, streams, meter.watch(recording), wait)
             meter.finish(recording, outcome)
@@ -234,7 +263,8 @@ def _run(
     def on_seconds(index: int, done: float, total: float | None) -> None:
         meter.watch(recordings[index])(done, total)
 
-    for index, outcome in extract_in_parallel(recordings, target, streams, options.workers, wait, on_seconds):
+    seconds = options.piece_seconds or PIECE_SECONDS
+    for index, outcome in extract_in_parallel(recordings, target, streams, engine, wait, on_seconds, seconds):
         meter.finish(recordings[index], outcome)
         yield outcome
 

@@ -25,6 +25,7 @@ def decode(
     options: Mapping[str, str] | None = None,
     live: bool = False,
     in_step: bool = True,
+    pictures_from: float = 0.0,
 ) -> MediaReader:
     """Open a source for one pass; iterate over the result for its blocks and frames.
 
@@ -34,8 +35,9 @@ def decode(
 
     A wanted track that is not there is an InputError at once. With both tracks wanted, both end together: the
     shorter one goes on with silence or with its last picture; not so without `in_step`, where each is what it would be
-    alone. A source that is damaged or ends in the middle
-    yields what can be decoded and then raises DamagedMediaError; one that yields nothing at all, InputError.
+    alone. Pictures before `pictures_from` are not decoded, but for some just before it; the sound is. A source that is
+    damaged or ends in the middle yields what can be decoded and then raises DamagedMediaError; one that yields nothing
+    at all, InputError.
     """
     if not (audio or video):
         raise UsageError("nothing to decode: neither audio nor video was asked for")
@@ -47,7 +49,7 @@ def decode(
         plain = PlainAudio.open(path, audio_rate, start, stop)
         if plain is not None:
             return MediaReader(source_name(source), plain, start, stop)
-    reader = FfmpegReader(source, audio, video, audio_rate, start, stop, format, options, live, in_step)
+    reader = FfmpegReader(source, audio, video, audio_rate, start, stop, format, options, live, in_step, pictures_from)
     return MediaReader(source_name(source), reader, start, stop)
 
 
@@ -67,6 +69,11 @@ class MediaReader:
     @property
     def damage(self) -> str | None:
         return self._reader.damage
+
+    @property
+    def flawless(self) -> bool:
+        """Whether nothing wrong was seen so far."""
+        return self._reader.flawless
 
     def __iter__(self) -> Iterator[AudioBlock | VideoFrame]:
         items: Iterable[AudioBlock | VideoFrame] = self._reader

@@ -21,6 +21,7 @@ from pipelines.features.media.container import (
 from pipelines.features.media.damage import OWN_LENGTH, missing_bytes, missing_seconds
 from pipelines.features.media.info import AudioBlock, MissingTrackError, VideoFrame
 from pipelines.features.media.probe import describe
+from pipelines.features.media.skipped_pictures import SkippedPictures
 from pipelines.features.media.timeline import Timeline
 from pipelines.features.media.video import VideoTrackReader
 
@@ -47,8 +48,10 @@ class FfmpegReader:
         options: Mapping[str, str] | None,
         live: bool,
         in_step: bool,
+        pictures_from: float = 0.0,
     ) -> None:
         self._in_step = in_step
+        self._skipped: SkippedPictures | None = None
         self.damage: str | None = None
         self._name = source_name(source)
         self._path = local_path(source, format)
@@ -69,6 +72,8 @@ class FfmpegReader:
                 self._open_audio(audio_stream, audio_rate)
             if video:
                 self._open_video(video_stream, live)
+            if pictures_from > 0 and self._video is not None:
+                self._skipped = SkippedPictures(video_stream.index, pictures_from, self._origin, self.info.duration)
             if start >= SEEK_FROM and not is_url(source) and self.info.duration is not None:
                 self._seek()
         except BaseException:
@@ -79,6 +84,14 @@ class FfmpegReader:
     def end(self) -> float:
         """Media time up to which some wanted track is known."""
         return max(track.end for track in self._tracks)
+
+    @property
+    def flawless(self) -> bool:
+        """Whether nothing wrong was seen so far."""
+        tracks = sum(track.late + track.jumps for track in self._tracks)
+        skipped = self._skipped is None or self._skipped.flawless
+        heard = self._audio is None or not self._audio.not_finite
+        return not (self._bad_packets or tracks or self.damage) and skipped and heard
 
     def empty_tracks(self) -> list[str]:
         """The kinds of wanted tracks that gave nothing."""
@@ -159,7 +172,8 @@ class FfmpegReader:
                     continue
                 for frame in frames:
                     self._bad_at_the_end = 0
-                    yield tracks[packet.stream.index], frame
+                    if self._skipped is None or self._skipped.is_whole(packet.stream.index, frame):
+                        yield tracks[packet.stream.index], frame
             return
         except (av.error.FFmpegError, OSError) as error:
             self.damage = f"reading stopped early ({reason(error)})"
@@ -172,10 +186,11 @@ class FfmpegReader:
                 yield tracks[stream.index], frame
 
     def _packets(self) -> Iterator[Any]:
-        """The packets of the wanted streams."""
+        """The packets of the wanted streams, but for pictures that are skipped."""
         while True:
             try:
-                yield from self._container.demux(self._streams)
+                packets = self._container.demux(self._streams)
+                yield from packets if self._skipped is None else self._skipped.without(packets)
                 return
             except IndexError:
                 # A stream has appeared that the start did not announce (in transport streams it may). PyAV gives up
@@ -185,6 +200,9 @@ class FfmpegReader:
     def _keep_in_step(self, skew: float) -> Iterator[AudioBlock | VideoFrame]:
         """Let no wanted track trail the other by more than `skew` seconds."""
         if self._audio is None or self._video is None or not self._in_step:
+            return
+        if self._skipped is not None and self._skipped.under_way:
+            self._skipped.compare(self._audio.end, skew)
             return
         audio, video = self._audio.end, self._video.end
         if audio < video - skew:

@@ -72,6 +72,11 @@ class PlainAudio:
     def end(self) -> float:
         return self._track.end
 
+    @property
+    def flawless(self) -> bool:
+        """Whether nothing wrong was seen so far."""
+        return not self._track.not_finite
+
     def empty_tracks(self) -> list[str]:
         return [] if self._track.heard else ["audio"]
 

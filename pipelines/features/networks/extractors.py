@@ -34,21 +34,24 @@ class NetworkVideoExtractor:
 class NetworkAudioExtractor:
     """One window of samples per row; silence stands before the start and after the end."""
 
-    def __init__(self, network: Network, spec: ExtractorSpec, clock: SampleClock) -> None:
+    reach = 0
+
+    def __init__(self, network: Network, spec: ExtractorSpec, clock: SampleClock, row: int = 0) -> None:
+        """`row`: the first that is wanted."""
         self.spec = spec
         self.sample_rate = clock.sample_rate
         self._network = network
         self._clock = clock
-        self._first = clock.begin(0)  # index of the first sample that is held
+        self._first = clock.begin(row)  # index of the first sample that is held
         self._held: NDArray[np.float32] = np.zeros(max(0, -self._first), np.float32)
         self._skip = max(0, self._first)
         self._arrived = 0  # samples
-        self._next = 0  # the first row that has not been given
+        self._next = row  # the first row that has not been given
         self._ended = False
 
-    def fresh(self) -> NetworkAudioExtractor:
-        """The same extractor at the start of another stream; the session is shared."""
-        return NetworkAudioExtractor(self._network, self.spec, self._clock)
+    def fresh(self, row: int = 0) -> NetworkAudioExtractor:
+        """The same extractor at the start of another stream, whose rows are wanted from `row` on."""
+        return NetworkAudioExtractor(self._network, self.spec, self._clock, row)
 
     def push(self, samples: NDArray[np.float32]) -> Rows:
         """(n,) -> (rows, width) that are complete."""

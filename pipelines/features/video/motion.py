@@ -136,6 +136,7 @@ class MotionExtractor:
     """A row for every picture, from it and those of the rows before; the first row has seen no motion."""
 
     frames_per_row = 1
+    reach = REACH + 1  # the convolutions' rows, of which the first is compared with the picture before it
     remembers = True  # a picture that stays is a row without motion, not the row before again
 
     def __init__(self, spec: ExtractorSpec, network: MotionNetwork) -> None:
@@ -144,8 +145,8 @@ class MotionExtractor:
         self._steps = MotionSteps(network)
         self._before: Grey | None = None
 
-    def fresh(self) -> MotionExtractor:
-        """The same extractor at the start of another stream; the network is shared."""
+    def fresh(self, row: int = 0) -> MotionExtractor:
+        """The same extractor at the start of another stream, or of the rows from `row` on: it sees nothing before."""
         return MotionExtractor(self.spec, self.network)
 
     def push(self, frames: NDArray[np.uint8]) -> Rows:

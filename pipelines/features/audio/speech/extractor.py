@@ -9,6 +9,7 @@ and the start of a stream), the floor belongs to the window, and only windows wi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ from pipelines.files import file_sha256
 FILE = "speech_embedding.safetensors"  # in `weights/`
 BLOCK_ROWS = 128  # rows that share their work: the larger the layers, the faster
 BATCH = 8  # windows that share nothing; the layers of more leave the cache
+# The last bit of a row depends on which rows were computed with it: those of one push, and what the push before left
+# over. Sound comes in blocks of 4 s, so this is longer than what two of them share.
+SHARED_SECONDS = 10.0
 RANGE = 8.0  # 80 dB in powers of ten: how far below its loudest number a window ends
 
 
@@ -66,7 +70,8 @@ def build_speech(
     )
     clock = SampleClock(hop, front_end.sample_rate, window, align)
     rows_of = _rows_of(network) if windows_share(hop * front_end.sample_rate / front_end.frame_hop) else _alone(network)
-    return WindowedExtractor(spec, clock, front_end, FRAMES, rows_of, block_rows=BLOCK_ROWS)
+    reach = ceil(SHARED_SECONDS / hop)
+    return WindowedExtractor(spec, clock, front_end, FRAMES, rows_of, block_rows=BLOCK_ROWS, reach=reach)
 
 
 def _rows_of(network: SpeechEmbedding) -> RowsOf:

@@ -1,0 +1,148 @@
+"""Kill workers of a Ray cluster while they extract: nothing is lost, and nothing that was finished is done again.
+
+`python tests/robustness/ray_kills.py --kills 100 --seed 0` kills a hundred, at random moments, in as many runs as that
+takes, and prints one line of JSON; `tests/features/test_extraction_ray.py` kills one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from pipelines.features.extraction.run import ExtractionOptions, extract
+from pipelines.features.request import FeatureRequest
+from tests.features.made_recordings import write_sound
+
+OPTIONS = ExtractionOptions(FeatureRequest("musicnn"))
+EVERY = 0.01  # seconds between two looks at who is at work
+
+
+@dataclass
+class Killer:
+    """Kills workers that hold the lock of a recording, up to `most`; notes what was finished by then."""
+
+    out: Path
+    most: int
+    generator: random.Random
+
+    def __post_init__(self) -> None:
+        self.killed: list[str] = []
+        self.finished: dict[Path, int] = {}  # the manifests that were there at the last kill, and their inodes
+        self._over = threading.Event()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        thread = threading.Thread(target=self._run, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+    def _run(self) -> None:
+        while len(self.killed) < self.most and not self._over.wait(EVERY):
+            holders = lock_holders(self.out)
+            if not holders:
+                continue
+            time.sleep(self.generator.uniform(0.0, 0.5))
+            finished = {path: path.stat().st_ino for path in self.out.rglob("*.json")}
+            path, process = self.generator.choice(sorted(holders.items()))
+            # It may have gone on with another recording; whose it is does not matter, but that it is at one does.
+            if process in lock_holders(self.out).values() and process != os.getpid():
+                os.kill(process, signal.SIGKILL)
+                self.killed.append(path.name)
+                self.finished = finished
+
+
+def lock_holders(folder: Path) -> dict[Path, int]:
+    """The processes of this machine that hold the lock of a recording."""
+    owners = {}
+    for line in Path("/proc/locks").read_text().splitlines():
+        words = line.split()
+        if words[1] == "FLOCK":
+            owners[int(words[5].split(":")[2])] = int(words[4])
+    holders = {}
+    for path in folder.rglob(".*.lock"):
+        try:
+            owner = owners.get(path.stat().st_ino)
+        except OSError:
+            continue  # it is over already
+        if owner is not None and owner > 0:
+            holders[path] = owner
+    return holders
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def extract_with_kills(
+    sources: Path, out: Path, whole: dict[str, bytes], address: str, kills: int, generator: random.Random
+) -> list[str]:
+    """One run in which workers are killed; `whole`: what a run without any left. The locks under which they died."""
+    killer = Killer(out, kills, generator)
+    with killer.at_work():
+        options = replace(OPTIONS, engine="ray", address=address, piece_seconds=10.0)
+        summary = extract([str(sources)], out, options)
+    assert summary.ok, summary.problems
+    assert {outcome.status for outcome in summary.outcomes} == {"done"}
+    assert tree(out) == whole, "the files are not those of an undisturbed run"
+    again = [str(path) for path, inode in killer.finished.items() if path.stat().st_ino != inode]
+    assert not again, f"finished recordings were extracted again: {again}"
+    return killer.killed
+
+
+@contextmanager
+def two_nodes() -> Iterator[str]:
+    """The address of a cluster of two nodes with one processor each, on this machine."""
+    from ray.cluster_utils import Cluster
+
+    memory = 80_000_000  # bytes that the objects of a node may take: ours are small
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False},
+    )
+    try:
+        cluster.add_node(num_cpus=1, object_store_memory=memory)
+        yield str(cluster.address)
+    finally:
+        cluster.shutdown()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    generator = random.Random(arguments.seed)
+    killed, runs, began = 0, 0, time.monotonic()
+    with tempfile.TemporaryDirectory() as name, two_nodes() as address:
+        sources = Path(name) / "in"
+        for number in range(6):
+            write_sound(sources / f"{number}.wav", 10.0, seed=number)
+        extract([str(sources)], Path(name) / "whole", OPTIONS)
+        whole = tree(Path(name) / "whole")
+        while killed < arguments.kills:
+            most = min(generator.randint(1, 3), arguments.kills - killed)
+            killed += len(extract_with_kills(sources, Path(name) / f"{runs}", whole, address, most, generator))
+            runs += 1
+    seconds = round(time.monotonic() - began, 1)
+    print(json.dumps({"kills": killed, "runs": runs, "lost": 0, "done_again": 0, "seconds": seconds}))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
