@@ -5,7 +5,7 @@
 function figureList(figures) {
   const list = make("dl", { class: "figures" });
   for (const [title, value, remark] of figures) {
-    list.append(make("div", {}, make("dt", { text: title }), make("dd", { text: value }, remark ? make("small", { text: remark }) : null)));
+    list.append(make("div", {}, make("dt", { name: title }), make("dd", { name: value }, remark ? make("small", { name: remark }) : null)));
   }
   return list;
 }
