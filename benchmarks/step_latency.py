@@ -1,4 +1,4 @@
-"""How long one step takes: cotrans in each precision, the authors' library, the regular encoder, and the floor.
+"""How long one step takes: cotrans in each precision, exported, the authors' library, the regular encoder, the floor.
 
 One thread, batch 1.
 
@@ -16,13 +16,19 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pipelines.model import ContinualEncoder, from_torch_encoder
+from pipelines.checkpoints.checkpoint import save_checkpoint
+from pipelines.exporting.exporter import export_model
+from pipelines.exporting.runtime import OnnxStep
+from pipelines.model import ContinualEncoder, ContinualTransformer, from_torch_encoder
 from pipelines.model.linear.packing import packed_copy
 
 Timed = Callable[[], object]
@@ -90,6 +96,19 @@ def warm(encoder: ContinualEncoder, batch: int) -> Timed:
     return step
 
 
+def exported(encoder: ContinualEncoder) -> Timed:
+    """One step of the same blocks in onnxruntime, state as inputs and outputs, between linear layers of width 1."""
+    model = ContinualTransformer(replace(encoder.config, input_width=1, classes=1, final_norm=False))
+    model.encoder.load_state_dict(encoder.state_dict())
+    with TemporaryDirectory() as folder:
+        save_checkpoint(Path(folder) / "model.safetensors", model.eval())
+        step = OnnxStep(export_model(Path(folder) / "model.safetensors", Path(folder) / "step.onnx").path)
+    token, state = np.ones((1, 1), np.float32), step.initial_state(1)
+    for _ in range(encoder.config.window + 1):
+        _, state = step(token, state)
+    return lambda: step(token, state)
+
+
 def library(size: Size) -> Timed:
     """One step of continual-inference with its window full."""
     import continual
@@ -148,6 +167,7 @@ def latencies(seconds: float) -> dict[str, dict[str, float]]:
                 "cotrans_us": warm(encoder, 1),
                 "cotrans_fp16_us": warm(packed_copy(encoder, "float16"), 1),
                 "cotrans_int8_us": warm(packed_copy(encoder, "int8"), 1),
+                "cotrans_onnx_us": exported(encoder),
                 "continual_inference_us": library(size),
                 "regular_us": lambda reference=reference, window=window: reference(window),
                 "floor_us": products_only(size),
@@ -198,6 +218,7 @@ def print_tables(result: dict[str, Any]) -> None:
     columns = {
         "cotrans": "cotrans_us",
         "float16": "cotrans_fp16_us",
+        "onnx": "cotrans_onnx_us",
         "int8": "cotrans_int8_us",
         "library": "continual_inference_us",
         "regular": "regular_us",

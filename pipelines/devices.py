@@ -16,16 +16,28 @@ DEVICES = ("auto", "cpu", "cuda")
 THREADS = "OMP_NUM_THREADS"  # the environment variable that PyTorch looks at when it is imported
 
 
+def check_device(name: str) -> None:
+    """Refuse a device that is not there. PyTorch is asked about a GPU only."""
+    if name not in DEVICES:
+        raise _unknown(name)
+    if name == "cuda":
+        choose_device(name)
+
+
 def choose_device(name: str) -> torch.device:
     """auto, cpu or cuda as a device that is there."""
     import torch
 
     if name not in DEVICES:
-        raise UsageError(f"unknown device '{name}': choose from {', '.join(DEVICES)}")
+        raise _unknown(name)
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
         raise MissingDependencyError("--device cuda: PyTorch sees no GPU here; use --device cpu")
     return torch.device("cuda" if available and name != "cpu" else "cpu")
+
+
+def _unknown(name: str) -> UsageError:
+    return UsageError(f"unknown device '{name}': choose from {', '.join(DEVICES)}")
 
 
 def check_side_by_side(option: str, count: int) -> None:

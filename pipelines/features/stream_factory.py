@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from pipelines.devices import choose_device
+from pipelines.devices import check_device, choose_device
 from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
 from pipelines.features.audio import AUDIO_EXTRACTORS, audio_options, build_audio_extractor, needs_weights
 from pipelines.features.extractor import AudioExtractor, VideoExtractor
@@ -37,8 +37,7 @@ class StreamFactory:
         self.device = device
         self._store = store or WeightStore()
         self._built: tuple[float, list[AudioExtractor | VideoExtractor]] | None = None  # for one hop
-        # Of the video networks: audio networks are small and always run on the CPU.
-        self._device = choose_device(device).type
+        check_device(device)
 
     @classmethod
     def for_spec(
@@ -110,7 +109,9 @@ class StreamFactory:
             return build_audio_extractor(name, hop, options, weights, random, self.request.align)
         from pipelines.features.video import build_video_extractor
 
-        return build_video_extractor(name, weights, self.request.random_weights, options, self._device)
+        # Audio networks are small and always run on the CPU.
+        device = choose_device(self.device).type
+        return build_video_extractor(name, weights, self.request.random_weights, options, device)
 
     def _weights_of(self, name: str) -> Path | None:
         if name in self._given_weights:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 from pipelines.errors import InputError, NonFiniteInputError, UsageError
 from pipelines.exporting.exporter import export_model
 from pipelines.streaming import StreamModel, StreamSession, open_model
-from tests.streaming.made_streams import WIDTH, played, scores_of, write_model, write_rows
+from tests.streaming.made_streams import WIDTH, played, scores_of, write_model, write_rows, write_sound
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,27 @@ def test_what_is_not_a_number_changes_no_state(models: tuple[StreamModel, Stream
     other = StreamSession(models[1].model, 2)
     assert np.array_equal(other.step({0: good, 1: good})[0], first[0])
     assert np.array_equal(other.step({0: good, 1: good})[1], session.step({0: good, 1: good})[1])
+
+
+def test_the_command_needs_no_torch(tmp_path: Path) -> None:
+    """Features that are made of sound without a network, and rows that were made before."""
+    path = write_model(tmp_path / "sound.safetensors", "logmel")
+    exported = export_model(path, tmp_path / "sound.onnx").path
+    write_sound(tmp_path / "sound.wav")
+    script = (
+        "import sys\n"
+        "from cotrans_cli.main import run\n"
+        "assert run(sys.argv[1:]) == 0\n"
+        "heavy = {'torch', 'librosa', 'scipy', 'pandas', 'matplotlib', 'onnx', 'cv2'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    words = ["stream", "sound.wav", "--model", str(exported), "--fast", "--threads", "1", "--out", "labels.jsonl"]
+    done = subprocess.run([sys.executable, "-c", script, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
+    theirs = played([tmp_path / "sound.wav"], open_model(path))
+    assert [line["label"] for line in lines] == [prediction.label for prediction in theirs]
+    np.testing.assert_allclose([line["score"] for line in lines], [one.score for one in theirs], atol=1e-5)
 
 
 def test_what_an_exported_model_does_not_have(models: tuple[StreamModel, StreamModel], tmp_path: Path) -> None:
