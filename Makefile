@@ -34,6 +34,7 @@ format: setup
 bench: setup
 	$(BIN)/python -m pip install --quiet "continual-inference==1.2.4"
 	$(BIN)/python benchmarks/step_latency.py
+	$(BIN)/python benchmarks/end_to_end.py
 
 # The lowest versions that pyproject.toml allows, in an environment of their own, and every command once.
 lowest:

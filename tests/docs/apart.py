@@ -58,6 +58,7 @@ APART: dict[str, Apart] = {
     "cotrans stream camera:0 mic: --serve 0.0.0.0:8080 --token auto": Apart("a camera, and a port that may be in use"),
     "python benchmarks/serving.py": Apart("measures for minutes"),
     "python benchmarks/chunk_training.py --threads 1": Apart("measures for minutes"),
+    "python benchmarks/end_to_end.py": Apart("measures for minutes"),
 }
 
 SMALL = "-s model.width=16 -s model.heads=2 -s model.feed_forward=16"

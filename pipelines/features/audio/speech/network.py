@@ -63,10 +63,12 @@ class SpeechEmbedding(nn.Module):
             convolutions.append(nn.Conv2d(inputs, layer.outputs, layer.kernel, padding=padding, bias=bias))
             inputs = layer.outputs
         self.convolutions = nn.ModuleList(convolutions)
+        self._stack = tuple(convolutions)  # looked up 20 times for a row, which takes as long as a small layer
 
     def layer(self, number: int, maps: Tensor) -> Tensor:
         """(rows, inputs, time, bands) through layer `number` with its activation and pooling."""
-        maps = self.convolutions[number](maps)
+        convolution = self._stack[number]
+        maps = nn.functional.conv2d(maps, convolution.weight, convolution.bias, padding=convolution.padding)
         if number < len(LAYERS) - 1:
             maps = nn.functional.leaky_relu_(maps, LEAK).clamp_(min=LOWEST)
         pool = LAYERS[number].pool

@@ -1,0 +1,241 @@
+"""From media to labels: what a user waits for, for every built-in model, each command in a process of its own.
+
+    python benchmarks/end_to_end.py [--json] [--only fast|start|live] [--seconds S] [--repeats R] [--sources N]
+                                    [--models NAME ...] [--against CHECKOUT]
+
+fast: `stream --fast` on a long recording with one thread: the real-time factor from open media to the last label, and
+the peak of memory. start: from the command to its first prediction on the demo clip, `cotrans --help`, and how soon
+an absent file is told. live: N recordings in real time, all processors: latency and what was dropped, and the
+processor time of one stream, from which follows how many a core carries. docs/capacity.md is made of these numbers.
+
+--against: the same commands in a checkout of another revision, in turn with ours, and how far their scores differ. Both
+run the model files of that checkout, with this Python and its packages. The median of the repeats counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+DEMO = "weights/demo/demo.ogg"
+RATE = 22_050  # Hz
+SOUND = ("spoken-digits", "sound-events", "music-genre")
+VIDEO = ("golf-swing", "objects")
+VIDEO_SHARE = 10  # videos are so many times shorter than sound
+ENTRY = "import sys; from cotrans_cli.main import main; sys.argv[0] = 'cotrans'; sys.exit(main())"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a command went."""
+
+    seconds: float  # until it ended
+    first_line: float | None  # seconds until it had written its first line
+    processor: float  # seconds of processor time, of all its threads
+    memory: float  # MB at its peak
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--only", choices=("fast", "start", "live"), help="one of the three")
+    parser.add_argument("--seconds", type=float, default=600.0, help="of sound; videos have a tenth of it")
+    parser.add_argument("--live-seconds", type=float, default=20.0, help="of each recording in real time")
+    parser.add_argument("--sources", type=int, default=64, help="recordings in real time")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--models", nargs="*", default=[*SOUND, *VIDEO], help="built-in models")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT", help="compare with another revision's checkout")
+    arguments = parser.parse_args()
+    checkouts = {"cotrans": ROOT, **({"against": arguments.against.resolve()} if arguments.against else {})}
+    result: dict[str, Any] = {"processors": os.cpu_count()}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if arguments.only in (None, "fast"):
+            result["fast"] = fast(folder, checkouts, arguments.models, arguments.seconds, arguments.repeats)
+        if arguments.only in (None, "start"):
+            result["start"] = start(folder, checkouts, arguments.repeats)
+        if arguments.only in (None, "live"):
+            models = [model for model in arguments.models if model in SOUND]
+            result["live"] = live(folder, models, arguments.live_seconds, arguments.sources)
+    if arguments.json:
+        print(json.dumps(result, indent=2))
+    else:
+        _print(result)
+
+
+def fast(folder: Path, checkouts: dict[str, Path], models: list[str], seconds: float, repeats: int) -> dict[str, Any]:
+    """Real-time factors of `stream --fast` by model, on one thread."""
+    rows: dict[str, Any] = {}
+    files = checkouts.get("against", ROOT) / "weights" / "models"
+    for model in models:
+        length = seconds / VIDEO_SHARE if model in VIDEO else seconds
+        media = write_video(folder / "video.mp4", length) if model in VIDEO else write_sound(folder / "ten.wav", length)
+        runs: dict[str, list[tuple[dict[str, Any], Run]]] = {name: [] for name in checkouts}
+        for _ in range(repeats):  # in turns, so that a busy machine is busy for both
+            for name, checkout in checkouts.items():
+                runs[name].append(_stream(checkout, media, files / f"{model}.safetensors", folder / f"{name}.jsonl"))
+        factors = {name: statistics.median(each["real_time_factor"] for each, _ in of) for name, of in runs.items()}
+        rows[model] = {
+            "media_seconds": length,
+            "real_time_factor": factors["cotrans"],
+            "memory_mb": statistics.median(run.memory for _, run in runs["cotrans"]),
+        }
+        if "against" in checkouts:
+            rows[model] |= {
+                "against_real_time_factor": factors["against"],
+                "times_faster": factors["cotrans"] / factors["against"],
+                "largest_difference": _difference(folder / "cotrans.jsonl", folder / "against.jsonl"),
+            }
+    return rows
+
+
+def start(folder: Path, checkouts: dict[str, Path], repeats: int) -> dict[str, Any]:
+    """Seconds from a command to what it says first."""
+    rows: dict[str, Any] = {}
+    commands = {
+        "first_prediction": ["stream", DEMO, "--fast", "--format", "jsonl", "--quiet"],
+        "help": ["--help"],
+        "absent_file": ["stream", str(folder / "absent.wav")],
+    }
+    for what, command in commands.items():
+        times: dict[str, list[float]] = {name: [] for name in checkouts}
+        for _ in range(max(5, repeats)):
+            for name, checkout in checkouts.items():
+                run = _run(checkout, command, kill_after_first=what == "first_prediction")
+                times[name].append(run.first_line if run.first_line is not None else run.seconds)
+        medians = {name: statistics.median(of) for name, of in times.items()}
+        rows[what] = {"seconds": medians["cotrans"]}
+        if "against" in checkouts:
+            rows[what] |= {
+                "against_seconds": medians["against"],
+                "times_faster": medians["against"] / medians["cotrans"],
+            }
+    return rows
+
+
+def live(folder: Path, models: list[str], seconds: float, sources: int) -> dict[str, Any]:
+    """Recordings in real time, side by side, on all processors."""
+    recordings = folder / "live"
+    recordings.mkdir()
+    for number in range(sources):
+        write_sound(recordings / f"{number:03d}.wav", seconds, seed=number)
+    loading = _run(
+        ROOT, ["stream", DEMO, "--fast", "--duration", "0.1", "--quiet", "--out", str(folder / "load.jsonl")]
+    )
+    rows: dict[str, Any] = {}
+    for model in models:
+        options = ["--at-once", str(sources), "--threads", "1", "--late", "drop"]
+        summary, run = _stream(ROOT, recordings, model, folder / "live.jsonl", options)
+        share = (run.processor - loading.processor) / (sources * seconds)  # of a processor, for one stream
+        rows[model] = {
+            "sources": sources,
+            "hop_ms": 1e3 * summary["seconds"] / max(1, summary["frames"] + summary["dropped"]),
+            "latency_p50_ms": summary["latency"]["p50_ms"],
+            "latency_p95_ms": summary["latency"]["p95_ms"],
+            "dropped": summary["dropped"],
+            "processor_share": share,
+            "streams_per_core": 1 / share,
+            "memory_mb": run.memory,
+        }
+    return rows
+
+
+def _stream(
+    checkout: Path, media: Path, model: str | Path, out: Path, options: list[str] | None = None
+) -> tuple[dict[str, Any], Run]:
+    """The summary of a stream with all scores in `out`."""
+    summary = out.with_suffix(".summary.json")
+    pace = ["--fast", "--threads", "1"] if options is None else options
+    command = ["stream", str(media), "--model", str(model), *pace, "--format", "jsonl", "--scores", "--out", str(out)]
+    run = _run(checkout, [*command, "--quiet", "--summary", str(summary)])
+    return json.loads(summary.read_text()), run
+
+
+def _run(checkout: Path, arguments: list[str], kill_after_first: bool = False) -> Run:
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENTRY, *arguments],
+        cwd=checkout,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    first = time.perf_counter() - begin if process.stdout.readline() else None
+    if kill_after_first:
+        process.kill()
+    process.stdout.read()
+    _, _, usage = os.wait4(process.pid, 0)
+    process.stdout.close()
+    return Run(time.perf_counter() - begin, first, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3)
+
+
+def _difference(ours: Path, theirs: Path) -> float:
+    """Of all scores, beside the largest of them."""
+    values = [
+        np.array([json.loads(line)["scores"] for line in path.read_text().splitlines()]) for path in (ours, theirs)
+    ]
+    assert values[0].shape == values[1].shape, "the two revisions give different numbers of rows"
+    return float(np.abs(values[0] - values[1]).max() / np.abs(values[1]).max())
+
+
+def write_sound(path: Path, seconds: float, seed: int = 0) -> Path:
+    """Tones and noise that swell and fade, written piece by piece."""
+    import soundfile
+
+    generator = np.random.default_rng(seed)
+    with soundfile.SoundFile(path, "w", RATE, 1, "PCM_16") as file:
+        for begin in range(0, max(1, round(seconds)), 10):
+            times = begin + np.arange(round(min(10.0, seconds - begin) * RATE)) / RATE
+            tone = np.sin(2 * np.pi * (200 + 20 * np.sin(times)) * times)
+            file.write((0.1 + 0.1 * np.sin(times)) * tone + 0.02 * generator.standard_normal(len(times)))
+    return path
+
+
+def write_video(path: Path, seconds: float) -> Path:
+    """Silent: texture that moves."""
+    import av
+
+    texture = np.random.default_rng(0).integers(0, 255, (20, 20, 3), np.uint8).repeat(8, 0).repeat(8, 1)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=30)
+        stream.width, stream.height, stream.pix_fmt = 160, 160, "yuv420p"
+        for index in range(round(30 * seconds)):
+            image = np.ascontiguousarray(np.roll(texture, (index, 3 * index), (0, 1)))
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
+        container.mux(stream.encode(None))
+    return path
+
+
+def _print(result: dict[str, Any]) -> None:
+    print(f"{result['processors']} processors")
+    titles = {
+        "fast": "stream --fast, one thread",
+        "start": "seconds from the command to its first words",
+        "live": "in real time, all processors",
+    }
+    for part, title in titles.items():
+        rows = result.get(part)
+        if rows:
+            columns = list(next(iter(rows.values())))
+            print(f"\n{title}")
+            print(f"{'':18}" + "".join(f"{column:>26}" for column in columns))
+            for name, row in rows.items():
+                print(f"{name:18}" + "".join(f"{row[column]:26.3g}" for column in columns))
+
+
+if __name__ == "__main__":
+    main()
