@@ -38,6 +38,8 @@ class LivePage:
         if self._options is not None:
             self._server.start(self._hub)
             note(f"live page: {self._server.address}")
+            if (outer := self._server.outer_address) is not None:
+                note(f"for others: {outer}")
         return self
 
     def __exit__(

@@ -81,6 +81,16 @@ def host_and_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def own_address() -> str:
+    """Where others find this machine: its address on the way to the network, or else its name."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+        try:
+            way.connect(("192.0.2.1", 9))  # an address of examples: nothing is sent
+            return str(way.getsockname()[0])
+        except OSError:
+            return socket.gethostname()
+
+
 def _problem(error: OSError | UnicodeError) -> str:
     number = getattr(error, "errno", None)
     if number == errno.EADDRINUSE:

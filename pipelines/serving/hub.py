@@ -40,6 +40,7 @@ class LiveSource:
     def __init__(self, name: str, kind: str, tracks: Sequence[int]) -> None:
         self.name, self.kind, self.tracks = name, kind, tuple(tracks)
         self.picture, self.sound = Picture(), SoundLevel()
+        self.ears: int | None = None  # the track whose sound is measured: several models hear the same
         self.paused = self.stopped = False  # as asked for
         self.ended: dict[int, bool] = {}  # by track: whether it failed
         self.state, self.changed = "waiting", 0  # and the number of the message that tells of it
@@ -88,12 +89,12 @@ class LiveHub:
 
     def played(self, number: int, item: MediaItem, time: float) -> None:
         source = self.sources[self._tracks[number].source]
-        if number != source.tracks[0] and len(source.tracks) > 1 and not isinstance(item, VideoFrame):
-            return  # several models hear the same sound
-        if not isinstance(item, VideoFrame):
+        if isinstance(item, VideoFrame):
+            if self._pictures:
+                source.picture.played(item)
+        elif source.ears in (None, number):
+            source.ears = number
             source.sound.played(item, time)
-        elif self._pictures:
-            source.picture.played(item)
 
     def ended(self, event: SourceEnded) -> None:
         source = self.sources[self._tracks[event.number].source]
@@ -143,12 +144,12 @@ class LiveHub:
             state = source.current(any(self._tracks[track].begun for track in source.tracks))
             if state != source.state:
                 source.state, source.changed, news = state, number, True
-        if watched and self._statistics is not None and (news or over) and now - self._figured_at >= NUMBERS_EVERY:
+        if watched and self._statistics is not None and (over or now - self._figured_at >= NUMBERS_EVERY):
             self._figured_at = now
-            figures = [
-                track.numbers(counts) for track, counts in zip(self._tracks, self._statistics.sources, strict=True)
-            ]
-            self._figures, self._figured, news = json.dumps(figures), number, True
+            counted = zip(self._tracks, self._statistics.sources, strict=True)
+            figures = json.dumps([track.numbers(counts) for track, counts in counted])
+            if figures != self._figures:
+                self._figures, self._figured, news = figures, number, True
         if over and not self._told_over:
             self._told_over, news = number, True
         if news:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pipelines.errors import MissingDependencyError
-from pipelines.serving.address import LOOPBACK, ServeOptions, host_and_port
+from pipelines.serving.address import LOOPBACK, ServeOptions, host_and_port, own_address
 from pipelines.serving.hub import LiveHub
 
 if TYPE_CHECKING:
@@ -35,8 +35,18 @@ class LiveServer:
     @property
     def address(self) -> str:
         """What to open in a browser, with the token where there is one."""
-        everywhere = self.options.host in ("0.0.0.0", "::")
-        host = LOOPBACK if everywhere else self.options.host
+        return self._address_at(LOOPBACK if self._everywhere else self.options.host)
+
+    @property
+    def outer_address(self) -> str | None:
+        """The same for other machines, where the server listens at all addresses of this one."""
+        return self._address_at(own_address()) if self._everywhere else None
+
+    @property
+    def _everywhere(self) -> bool:
+        return self.options.host in ("0.0.0.0", "::")
+
+    def _address_at(self, host: str) -> str:
         query = f"?token={self.options.token}" if self.options.token else ""
         return f"http://{host_and_port(host, self.options.port)}/{query}"
 

@@ -35,11 +35,12 @@ def running(
     models: list[StreamModel],
     address: str = "0",
     token: str | None = None,
+    pictures: bool = True,
     **play: Any,
 ) -> Iterator[Running]:
     """Played again and again unless told otherwise, until the block is left."""
     found = find_sources([str(source) for source in sources])
-    hub = LiveHub(found, models)
+    hub = LiveHub(found, models, pictures)
     options = RunOptions(PlayOptions(**{"loop": True, **play}), PredictionOptions(), None)
     run = StreamRun(found, models, options, hub, io.StringIO())
     hub.controls = run.stream

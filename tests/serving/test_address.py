@@ -68,6 +68,11 @@ def test_a_port_that_is_taken_and_addresses_of_others() -> None:
 def test_the_address_to_open() -> None:
     with LiveServer(parse_serving("0.0.0.0:0", LONG)) as server:
         assert server.address == f"http://127.0.0.1:{server.options.port}/?token={LONG}"
+        assert server.outer_address is not None
+        assert server.outer_address.endswith(f":{server.options.port}/?token={LONG}")
+    with LiveServer(parse_serving("0", None)) as server:
+        assert server.address == f"http://127.0.0.1:{server.options.port}/"
+        assert server.outer_address is None
 
 
 def test_names_hold_no_path_and_no_password() -> None:

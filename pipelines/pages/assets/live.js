@@ -95,7 +95,7 @@ class LivePage {
     this.tracks = tracks.map((track) => new LiveTrack(track, models.size > 1));
     this.sources = sources.map((source, place) => {
       const own = this.tracks.filter((_, number) => tracks[number].source === place);
-      return new LiveSource(source, own, step, (action) => this.ask(place, action));
+      return new LiveSource(source, place, own, step, (action) => this.ask(place, action));
     });
     this.grid.replaceChildren(...this.sources.map((source) => source.element));
     this.grid.dataset.count = Math.min(this.sources.length, 3);

@@ -14,22 +14,22 @@ const OVER = ["stopped", "ended", "failed"];
 const SURE = 4000; // milliseconds in which a second click stops the source
 
 class LiveSource {
-  /** description: {name} of the server; tracks: LiveTrack; step: seconds of a peak of sound; ask(action): tells the server. */
-  constructor(description, tracks, step, ask) {
+  /** description: {name} of the server; place: its number; step: seconds of a peak; ask(action): tells the server. */
+  constructor(description, place, tracks, step, ask) {
     this.tracks = tracks;
     this.ask = ask;
     this.sound = new LiveSound(step);
-    this.heading = make("h2", { name: description.name });
+    this.heading = make("h2", { name: description.name, id: `source-${place}` });
     this.chip = make("span", { class: "live-state" });
-    this.pause = make("button", { type: "button" });
+    this.pause = make("button", { type: "button", "aria-describedby": this.heading.id });
     this.pause.addEventListener("click", () => ask(this.state === "paused" ? "resume" : "pause"));
-    this.stop = make("button", { type: "button", class: "quiet" });
+    this.stop = make("button", { type: "button", class: "quiet", "aria-describedby": this.heading.id });
     this.stop.addEventListener("click", () => this.stopOnSecondClick());
     this.picture = make("img", { alt: "", class: "live-picture", hidden: true });
     this.picture.alt = `What ${visible(description.name)} shows`;
     this.element = make(
       "article",
-      { class: "card live-source" },
+      { class: "card live-source", "aria-labelledby": this.heading.id },
       make("header", {}, this.heading, this.chip, make("div", { class: "tools" }, this.pause, this.stop)),
       this.picture,
       ...tracks.map((track) => track.element),
