@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from pipelines.serving.hub import LiveHub
 
 SHORTEST_BEAT, LONGEST_BEAT = 0.1, 2.0  # seconds
-SHARE = 0.03  # of one core that the server may take from the stream, roughly
+SHARE = 0.02  # of one core that the server may take from the stream, roughly
 MOST_WATCHERS = 400
 SIGN_OF_LIFE = 15.0  # seconds without news after which a page hears that the connection stands
 RETRY = 1000  # milliseconds after which a page that lost its connection tries again

@@ -144,7 +144,8 @@ class LiveHub:
             state = source.current(any(self._tracks[track].begun for track in source.tracks))
             if state != source.state:
                 source.state, source.changed, news = state, number, True
-        if watched and self._statistics is not None and (over or now - self._figured_at >= NUMBERS_EVERY):
+        due = over or now - self._figured_at >= NUMBERS_EVERY
+        if watched and self._statistics is not None and due and not self._told_over:
             self._figured_at = now
             counted = zip(self._tracks, self._statistics.sources, strict=True)
             figures = json.dumps([track.numbers(counts) for track, counts in counted])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from typing import Any
@@ -17,7 +16,7 @@ from pipelines.streaming.sources.names import base_name
 
 RECENT_ROWS = 2400  # rows that somebody who comes late still sees: ten minutes of 4 a second
 MOST_CLASSES = 12  # of a row: those with the highest scores
-LEAST_SCORE = 0.002  # half of what a page can show
+LEAST_SCORE = 2  # thousandths: half of what a page can show
 PACE_SAMPLES = 10  # over which the pace is measured, one a second
 
 
@@ -78,25 +77,14 @@ class Track:
     def _row(self, prediction: Prediction) -> str:
         """`[begin, end, label, state, latency, [class, score, …]]`: seconds, a number of a class or −1, 1 for warm-up
         and 2 for a window that restarted, milliseconds, and the classes with the highest scores in thousandths."""
-        probabilities = np.nan_to_num(prediction.probabilities)
-        best = np.argsort(-probabilities, kind="stable")[:MOST_CLASSES]
-        scores = [
-            value
-            for index in best.tolist()
-            if probabilities[index] >= LEAST_SCORE
-            for value in (index, round(1000 * float(probabilities[index])))
-        ]
+        best = np.argsort(-prediction.probabilities, kind="stable")[:MOST_CLASSES]
+        thousandths = np.rint(1000 * prediction.probabilities[best]).astype(int)
+        pairs = zip(best.tolist(), thousandths.tolist(), strict=True)
+        scores = [value for pair in pairs if pair[1] >= LEAST_SCORE for value in pair]
         label = -1 if prediction.label is None else self._numbers[prediction.label]
         state = int(prediction.warmup) + 2 * int(prediction.restart)
-        row = (
-            round(prediction.begin, 3),
-            round(prediction.end, 3),
-            label,
-            state,
-            round(prediction.latency_ms, 1),
-            scores,
-        )
-        return json.dumps(row, separators=(",", ":"))
+        times = f"{prediction.begin:.3f},{prediction.end:.3f}"
+        return f"[{times},{label},{state},{prediction.latency_ms:.1f},{scores}]"
 
 
 def model_name(model: StreamModel) -> str:

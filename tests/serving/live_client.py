@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,7 +89,9 @@ class Events:
 
     def __iter__(self) -> Iterator[ServerEvent]:
         fields: dict[str, str] = {}
+        deadline = time.monotonic() + 2 * PATIENCE
         while line := self._answer.readline().decode():
+            assert time.monotonic() < deadline, "the server only says that it is still here"
             if line.strip():
                 name, _, value = line.rstrip("\n").partition(": ")
                 fields[name] = value

@@ -46,8 +46,10 @@ def running(
     hub.controls = run.stream
 
     def stream() -> None:
-        run.run()
-        hub.finish()
+        try:
+            run.run()
+        finally:
+            hub.finish()
 
     thread = Thread(target=stream, daemon=True)
     with LiveServer(parse_serving(address, token)) as server:
