@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from cotrans_cli.main import run
 from pipelines.evaluation.data.training_overlap import seen_in_training
 from tests.evaluation.evaluation_problems import write_model
 
@@ -38,3 +40,13 @@ def test_a_model_that_was_trained_on_two_splits_has_seen_both(tmp_path: Path) ->
         seen_in_training(path, "gtzan", tmp_path, "validation", options)
     )
     assert seen_in_training(path, "gtzan", tmp_path, "test", options) is None
+
+
+def test_a_model_of_everybody_is_scored_on_the_first_speaker_with_a_remark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The built-in spoken-digits kept nobody out, so its own division would leave nothing to score."""
+    monkeypatch.delenv("COTRANS_DATA", raising=False)
+    assert run(["evaluate", "--dataset", "digits", "--mode", "chunk", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["items"] > 0 and any("it may have seen" in note for note in result["notes"])

@@ -16,6 +16,7 @@ from pipelines.datasets.dataset import ALL, Dataset
 from pipelines.datasets.item import Item
 from pipelines.datasets.opening import dataset_options
 from pipelines.datasets.options import dividing_options
+from pipelines.datasets.published.digit_streams import NOBODY
 from pipelines.datasets.rows.feature_cache import OnItem, cached_features
 from pipelines.datasets.source import DataSource, FeatureOptions, open_source
 from pipelines.errors import ConfigurationError, InputError, UsageError
@@ -147,12 +148,13 @@ def _opened(source: DataSource) -> Dataset:
 def _completed(source: DataSource, record: Mapping[str, Any], same: bool | None) -> DataSource:
     """The source with what it leaves open as it was in training.
 
-    Once the user says anything about the division, nothing of it is taken over: half of each would be neither.
+    Once the user says anything about the division, nothing of it is taken over: half of each would be neither. Nor is
+    that of a model that was trained on everybody: there would be nothing to score it on.
     """
     recorded = recorded_options(record, source.dataset)
     if source.dataset == "folder":
         recorded = applicable_options(recorded, source.root, same)
-    if dividing_options(source.options):
+    if dividing_options(source.options) or recorded.get("fold") == NOBODY:
         recorded = {key: value for key, value in recorded.items() if key not in dividing_options(recorded)}
     features = source.features
     trained_on = record.get("features", {})
