@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.features.media.info import AudioBlock, DamagedMediaError, VideoFrame
 
 # Codecs hand out audio in pieces of some 20 ms. Rows do not depend on the pieces, but the time does.
-BLOCK_SECONDS = 10.0
+BLOCK_SECONDS = 20.0
 
 
 def in_larger_blocks(items: Iterable[AudioBlock | VideoFrame]) -> Iterator[AudioBlock | VideoFrame]:

@@ -13,8 +13,8 @@ from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame
 from pipelines.features.media.joined_audio import in_larger_blocks
 
 MediaItem = AudioBlock | VideoFrame
-# Pieces that may wait. A decoded picture of full HD takes 3 MB, a block of sound 0.1 MB at most.
-AUDIO_AHEAD, VIDEO_AHEAD = 64, 24
+# Pieces that may wait. A decoded picture of full HD takes 3 MB, a block of sound 0.1 MB at most, joined ones some MB.
+AUDIO_AHEAD, JOINED_AHEAD, VIDEO_AHEAD = 64, 4, 24
 PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
 LONGEST_GOODBYE = 2.0  # seconds that closing waits for a thread which is stuck in a network or device
 
@@ -67,7 +67,8 @@ class MediaPump:
         self._join_audio = join_audio
         self._on_decoded = on_decoded
         self._stop = Event()
-        self._queue: queue.Queue[Opened | Arrived | Over] = queue.Queue(VIDEO_AHEAD if video else AUDIO_AHEAD)
+        ahead = VIDEO_AHEAD if video else JOINED_AHEAD if join_audio else AUDIO_AHEAD
+        self._queue: queue.Queue[Opened | Arrived | Over] = queue.Queue(ahead)
         self._thread = Thread(target=self._run, name="cotrans decode", daemon=True)
         self._thread.start()
 

@@ -26,7 +26,7 @@ from pipelines.features.spec import RANDOM, Align, ExtractorSpec
 from pipelines.files import file_sha256
 
 FILE = "speech_embedding.safetensors"  # in `weights/`
-BLOCK_ROWS = 128  # rows that share their work: the larger the layers, the faster
+BLOCK_ROWS = 256  # rows that share their work: the larger the layers, the faster
 BATCH = 8  # windows that share nothing; the layers of more leave the cache
 # The last bit of a row depends on which rows were computed with it: those of one push, and what the push before left
 # over. Sound comes in blocks of 4 s, so this is longer than what two of them share.
