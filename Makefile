@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes; one BLAS thread each, so that they do not fight for the cores.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: demo test check format bench lowest setup clean
+.PHONY: demo test check format bench lowest setup clean soak
 
 setup: .venv/.installed
 
@@ -42,6 +42,10 @@ lowest:
 	.venv-lowest/bin/python -m pip install --quiet --requirement tests/lowest/versions.txt
 	.venv-lowest/bin/python -m pip check
 	.venv-lowest/bin/python tests/lowest/smoke.py
+
+# The long proof of reliability (hours): SOAK="--only fuzz --fuzz 20000" takes a part of it.
+soak: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.robustness.soak $(SOAK)
 
 clean:
 	rm -rf .venv .venv-lowest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
