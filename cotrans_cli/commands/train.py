@@ -221,8 +221,9 @@ def train(
     }
     from pipelines.datasets.options import recipe_options
     from pipelines.errors import UsageError
-    from pipelines.training.run_place import require_free
+    from pipelines.training.run_place import check_launch, require_free
 
+    check_launch(out or resume)
     if out is not None and resume is None:
         require_free(out)  # what is wrong with it is told now, not after the imports below
     from pipelines.features.request import parse_weights

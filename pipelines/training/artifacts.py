@@ -46,7 +46,7 @@ from pipelines.training.events import EpochDone
 from pipelines.training.page import RunProgress, RunState, write_run_page
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import parse_recipe, recipe_text
-from pipelines.training.run_place import BEST, STATE, require_free
+from pipelines.training.run_place import BEST, ENVIRONMENT, STATE, launch, require_free
 
 STATE_VERSION = 1
 
@@ -98,7 +98,7 @@ class RunFolder:
             require_free(self.path)
         with self.writing():
             write_text(self.config, recipe_text(recipe))
-            write_text(self.path / "environment.json", _json(environment))
+            write_text(self.path / ENVIRONMENT, _json(environment))
 
     def extend(self, recipe: Recipe) -> None:
         """The run goes on with more or fewer epochs than it was begun with: it is not finished any more."""
@@ -212,6 +212,7 @@ def describe_environment(seed: int, device: torch.device, processes: int) -> dic
         "processes": processes,
         "seed": seed,
         "command": command_line(),
+        "launch": launch(),
     }
 
 

@@ -143,7 +143,7 @@ def train_on(
     group = group or Processes()
     _check_same_data(data, group)
     seed = recipe.training.seed
-    statistics = _statistics(data, recipe)
+    statistics = _statistics(data, recipe, group)
     if recipe.model.init is not None:
         check_initial_features(recipe.model.init, data.spec, data.width, observer)
     config = model_config(recipe, data.width, len(data.dataset.class_names), observer)
@@ -340,6 +340,6 @@ def _check_same_data(data: TrainingData, group: Processes) -> None:
         )
 
 
-def _statistics(data: TrainingData, recipe: Recipe) -> FeatureStatistics | None:
+def _statistics(data: TrainingData, recipe: Recipe, group: Processes) -> FeatureStatistics | None:
     needed = recipe.training.standardize or is_active(recipe.augmentation)
-    return feature_statistics(data.train) if needed else None
+    return feature_statistics(data.train, group) if needed else None

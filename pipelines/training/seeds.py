@@ -18,12 +18,12 @@ from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.events import Observer, SeedBegins, nobody
 from pipelines.training.fitting.baseline import PerFrameScores
-from pipelines.training.fitting.distributed import is_main_process, processes
+from pipelines.training.fitting.distributed import Processes, is_main_process, processes
 from pipelines.training.fitting.validation import METRICS, Scores
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
-from pipelines.training.run_place import SEEDS, occupied, require_free
+from pipelines.training.run_place import SEEDS, goes_on, occupied, require_free
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def train_runs(
 
     epochs: of a resumed run, more or fewer in all than it was begun with.
     """
-    with processes(choose_device(device)):
-        return _runs(recipe, out, count, resume, device, observer, on_item, epochs)
+    with processes(choose_device(device)) as group:
+        return _runs(recipe, out, count, resume, device, observer, on_item, epochs, group)
 
 
 def _runs(
@@ -82,9 +82,12 @@ def _runs(
     device: str,
     observer: Observer,
     on_item: OnItem | None,
-    epochs: int | None = None,
+    epochs: int | None,
+    group: Processes,
 ) -> RunResult | SeedsResult:
     folder = RunFolder(out)
+    # One process decides for all: while the others look, it may have begun.
+    restarted = group.gather(not resume and goes_on(out))[0]
     if resume:
         recipe = folder.recipe()
         seeds = out / SEEDS
@@ -102,14 +105,14 @@ def _runs(
     if count < 1:
         raise UsageError(f"--seeds must be at least 1, not {count}")
     if count == 1:
-        return train(recipe, out, False, device, observer, on_item)
+        return train(recipe, out, restarted, device, observer, on_item)
     with occupied(out) if is_main_process() else nullcontext():
         if is_main_process():
             require_free(out)
             with folder.writing():
                 write_text(folder.config, recipe_text(recipe))
                 write_text(out / SEEDS, f"count = {count}\n")
-        return train_seeds(recipe, out, count, False, device, observer, on_item)
+        return train_seeds(recipe, out, count, restarted, device, observer, on_item)
 
 
 def train_seeds(

@@ -1,6 +1,7 @@
 """Training on several processes: each takes its share of every global batch, and gradients are summed.
 
-`torchrun` sets the environment; without it there is one process and nothing is communicated.
+`torchrun` sets the environment; without it there is one process and nothing is communicated. Where it starts lost
+workers again, the run goes on from its last checkpoint (`run_place.goes_on`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+
+from pipelines.errors import InputError
 
 T = TypeVar("T")
 CPU = torch.device("cpu")
@@ -40,7 +43,8 @@ class Processes:
         if self.size == 1:
             return values
         values = values.to(self.device)
-        torch.distributed.all_reduce(values)
+        with _together():
+            torch.distributed.all_reduce(values)
         return values
 
     def any(self, value: bool) -> bool:
@@ -58,7 +62,8 @@ class Processes:
         gradients = [cast(Tensor, parameter.grad) for parameter in parameters]
         side = [value.detach().to(self.device, gradients[0].dtype).reshape(1) for value in values]
         flat = torch.cat([*(gradient.flatten() for gradient in gradients), *side])
-        torch.distributed.all_reduce(flat)
+        with _together():
+            torch.distributed.all_reduce(flat)
         begin = 0
         for gradient in gradients:
             gradient.copy_(flat[begin : begin + gradient.numel()].view_as(gradient))
@@ -70,13 +75,27 @@ class Processes:
         if self.size == 1:
             return [value]
         gathered: list[T | None] = [None] * self.size
-        torch.distributed.all_gather_object(gathered, value)
+        with _together():
+            torch.distributed.all_gather_object(gathered, value)
         return cast("list[T]", gathered)
 
     def wait(self) -> None:
         """Until every process is here."""
         if self.size > 1:
-            torch.distributed.barrier()
+            with _together():
+                torch.distributed.barrier()
+
+
+@contextmanager
+def _together() -> Iterator[None]:
+    """One line where another process is gone."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise InputError(
+            "another process of this run is gone: `torchrun --max-restarts N` starts all of them again, and they go on "
+            "from the last checkpoint"
+        ) from error
 
 
 def launched_by_torchrun() -> bool:

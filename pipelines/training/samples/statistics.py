@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.model.continual_model import ContinualModel
+from pipelines.training.fitting.distributed import Processes
 from pipelines.training.samples.recordings import Recording, feature_width
 
 BLOCK = 4096  # rows read at a time
@@ -29,18 +30,21 @@ class FeatureStatistics:
         return np.asarray((rows - self.mean) / self.deviation, dtype=np.float32)
 
 
-def feature_statistics(recordings: Sequence[Recording]) -> FeatureStatistics:
-    """One pass over all rows."""
+def feature_statistics(recordings: Sequence[Recording], processes: Processes | None = None) -> FeatureStatistics:
+    """One pass over all rows, which several processes share."""
+    processes = processes or Processes()
     width = feature_width(recordings)
     count, total, squares = 0, np.zeros(width), np.zeros(width)
     # Relative to the first row, so that large offsets do not eat the digits of the variance.
     reference = np.asarray(recordings[0].rows[0:1], dtype=np.float64)[0]
-    for recording in recordings:
+    for recording in (recordings[index] for index in processes.share(len(recordings))):
         for begin in range(0, len(recording), BLOCK):
             rows = recording.rows[begin : begin + BLOCK].astype(np.float64) - reference
             count += len(rows)
             total += rows.sum(axis=0)
             squares += np.square(rows).sum(axis=0)
+    sums = processes.sum(torch.from_numpy(np.concatenate([[count], total, squares]))).cpu().numpy()
+    count, total, squares = sums[0], sums[1 : 1 + width], sums[1 + width :]
     mean = total / count
     deviation = np.sqrt(np.maximum(squares / count - np.square(mean), 0.0))
     deviation = np.where(deviation > SMALLEST, deviation, 1.0)
