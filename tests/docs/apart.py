@@ -57,6 +57,14 @@ APART: dict[str, Apart] = {
     "cotrans stream talks/ --model sound-events,objects --serve 8080": Apart("a port that may be in use"),
     "cotrans stream camera:0 mic: --serve 0.0.0.0:8080 --token auto": Apart("a camera, and a port that may be in use"),
     "python benchmarks/serving.py": Apart("measures for minutes"),
+    "cotrans extract talks/ --out features/ --features logmel --engine ray --address 10.0.0.1:6379": Apart(
+        "a cluster; tests/features/test_extraction_ray.py has one"
+    ),
+    "torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d --rdzv-endpoint 10.0.0.1:29500 "
+    "--rdzv-id $SLURM_JOB_ID --max-restarts 3 -m cotrans_cli "
+    "train --dataset thumos14 --root THUMOS14/ --model cooadtr-b2 --out runs/big": Apart(
+        "two machines; tests/training/test_elastic.py has two nodes on one"
+    ),
     "python benchmarks/chunk_training.py --threads 1": Apart("measures for minutes"),
     "python benchmarks/end_to_end.py": Apart("measures for minutes"),
 }

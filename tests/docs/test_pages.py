@@ -59,7 +59,8 @@ def test_options_exist(page: Path) -> None:
 
 
 def general_options() -> set[str]:
-    return option_names(root_command()) | {"--nproc-per-node"}  # torchrun's
+    of_torchrun = {"--nproc-per-node", "--nnodes", "--rdzv-id", "--max-restarts"}
+    return option_names(root_command()) | of_torchrun
 
 
 def test_every_command_has_a_page() -> None:

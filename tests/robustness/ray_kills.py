@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -27,6 +28,8 @@ from pipelines.features.request import FeatureRequest
 from tests.features.made_recordings import write_sound
 
 OPTIONS = ExtractionOptions(FeatureRequest("musicnn"))
+MEMORY = 80_000_000  # bytes that the objects of a node may take: ours are small
+STARTS = 3
 EVERY = 0.01  # seconds between two looks at who is at work
 
 
@@ -109,18 +112,25 @@ def extract_with_kills(
 @contextmanager
 def two_nodes() -> Iterator[str]:
     """The address of a cluster of two nodes with one processor each, on this machine."""
-    from ray.cluster_utils import Cluster
-
-    memory = 80_000_000  # bytes that the objects of a node may take: ours are small
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False},
-    )
+    cluster = _started()
     try:
-        cluster.add_node(num_cpus=1, object_store_memory=memory)
+        cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
         yield str(cluster.address)
     finally:
         cluster.shutdown()
+
+
+def _started() -> Any:
+    """A cluster with its head. Ray gives it 30 s to come up, which a busy machine may not have."""
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 1, "object_store_memory": MEMORY, "include_dashboard": False}
+    for _ in range(STARTS - 1):
+        try:
+            return Cluster(initialize_head=True, head_node_args=head)
+        except Exception as error:  # Ray raises just that
+            print(f"Ray did not start, once more ({error})", file=sys.stderr)  # noqa: T201
+    return Cluster(initialize_head=True, head_node_args=head)
 
 
 def main() -> None:
