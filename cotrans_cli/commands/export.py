@@ -40,6 +40,9 @@ def export(
     opset: Annotated[
         int | None, typer.Option(metavar="N", help="Version of ONNX's operators.", show_default="18")
     ] = None,
+    with_features: Annotated[
+        bool, typer.Option("--with-features", help="Sound in, scores out: for models that take logmel.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Write one step of a model as a graph: a row and the state in, scores and the new state out.
@@ -49,13 +52,14 @@ def export(
     """
     from pipelines.exporting.exporter import ExportOptions, export_model
 
-    options = ExportOptions(cast(Any, format), cast(Any, precision), opset)
+    options = ExportOptions(cast(Any, format), cast(Any, precision), opset, with_features)
     exported = export_model(model, out, options)
     if json:
         print_json(exported.to_dict())
         return
     print_facts(_facts(exported))
-    note(f"next: cotrans stream FILE --model {exported.path}")
+    if exported.format == "onnx" and not with_features:
+        note(f"next: cotrans stream FILE --model {exported.path}")
     print_line(f"wrote {exported.path}")
 
 
@@ -69,6 +73,6 @@ def _facts(exported: Export) -> Iterator[tuple[str, str]]:
     batches = " and ".join(map(str, proof.batches))
     yield (
         "check",
-        f"{proof.steps} steps of random rows, batches of {batches}: largest difference {proof.relative:.1e} relative "
+        f"{proof.steps} steps, batches of {batches}: largest difference {proof.relative:.1e} relative "
         f"(at most {proof.tolerance:.0e}), the same class at {proof.same_class:.1%}",
     )

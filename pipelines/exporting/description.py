@@ -24,7 +24,7 @@ from pipelines.wording import one_line
 FORMAT = "cotrans-step"
 VERSION = 1
 
-TOKEN, SCORES, POSITION, ANTICIPATION = "token", "scores", "position", "anticipation"
+TOKEN, SAMPLES, SCORES, POSITION, ANTICIPATION = "token", "samples", "scores", "position", "anticipation"
 NEW = "new_"  # in front of a state's name: what it is after the step
 
 
@@ -44,6 +44,8 @@ class StepDescription:
     receptive_field: int | None  # rows that an output depends on; None: all
     precision: Precision
     config: str  # JSON: the configuration of the model that was exported
+    sample_rate: int | None = None  # of the sound that a step takes in place of a row; None: it takes rows
+    samples: int | None = None  # of one step
     difference: float = math.nan  # the largest relative difference from PyTorch when it was exported
 
     @property
@@ -72,6 +74,8 @@ class StepDescription:
             "receptive_field": json.dumps(self.receptive_field),
             "precision": self.precision,
             "config": self.config,
+            "sample_rate": json.dumps(self.sample_rate),
+            "samples": json.dumps(self.samples),
             "difference": json.dumps(self.difference),
         }
 
@@ -86,6 +90,7 @@ class StepDescription:
         try:
             features, rejection = json_value(metadata["features"]), json_value(metadata["rejection"])
             field = json_value(metadata["receptive_field"])
+            rate, samples = json_value(metadata["sample_rate"]), json_value(metadata["samples"])
             return cls(
                 name=metadata["name"],
                 class_names=tuple(map(str, json_value(metadata["class_names"]))),
@@ -99,6 +104,8 @@ class StepDescription:
                 receptive_field=None if field is None else int(field),
                 precision=_choice(metadata["precision"], PRECISIONS),  # type: ignore[arg-type]
                 config=metadata["config"],
+                sample_rate=None if rate is None else int(rate),
+                samples=None if samples is None else int(samples),
                 difference=float(json_value(metadata["difference"])),
             )
         except (KeyError, ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:

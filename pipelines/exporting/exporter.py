@@ -12,16 +12,20 @@ from pipelines.errors import CheckpointError, UsageError
 from pipelines.exporting.description import StepDescription
 from pipelines.exporting.onnx_graph import DEFAULT_OPSET, check_opset, onnx_graph, require_onnx, shorten_weights
 from pipelines.exporting.runtime import OnnxStep, State
+from pipelines.exporting.sound_module import SoundStepModule
+from pipelines.exporting.sound_source import random_sound, sound_features
 from pipelines.exporting.step_module import Signature, StepModule
 from pipelines.exporting.torch_program import TorchRunner, save_program
 from pipelines.exporting.tracing import traced
-from pipelines.exporting.verification import OnProgress, Values, Verification, verify
+from pipelines.exporting.verification import OnProgress, Runner, Source, Values, Verification, verify
 from pipelines.files import atomic_write, check_writable, refuse_overwriting
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.linear.packing import with_precision
 from pipelines.model.precision import Precision, parse_precision
 
 Format = Literal["onnx", "torch-export"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+SOUND_TOLERANCE = 1e-4  # of scores with features inside: the extractor's spectra are float64, a graph's float32
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class ExportOptions:
     format: Format = "onnx"
     precision: Precision = "float32"
     opset: int | None = None  # of ONNX; None: 18
+    with_features: bool = False  # sound in, scores out
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
@@ -96,15 +101,13 @@ def _export_onnx(
 
     opset = DEFAULT_OPSET if options.opset is None else options.opset
     model = checkpoint.model.float()
-    step = StepModule(with_precision(model, options.precision))
+    step, description, source = _prepared(checkpoint, name, options)
     graph = onnx_graph(step, opset)
     if options.precision != "float32":
         shorten_weights(graph)
-    description = describe(checkpoint, name, options.precision)
     with atomic_write(out) as temporary:
         _write(graph, description, temporary)
-        verification = verify(model, OnnxRunner(temporary), options.precision, on_progress)
-        verification.require()
+        verification = _verified(model, OnnxRunner(temporary), options, on_progress, source)
         description = replace(description, difference=verification.relative)
         _write(graph, description, temporary)
         onnx.checker.check_model(str(temporary))
@@ -115,16 +118,37 @@ def _export_torch(
     checkpoint: Checkpoint, name: str, out: Path, options: ExportOptions, on_progress: OnProgress | None
 ) -> Export:
     model = checkpoint.model.float()
-    step = StepModule(model)
+    step, description, source = _prepared(checkpoint, name, options)
     program = traced(step)
-    description = describe(checkpoint, name, options.precision)
     with atomic_write(out) as temporary:
         save_program(program, description, temporary)
-        verification = verify(model, TorchRunner(temporary, step), options.precision, on_progress)
-        verification.require()
+        verification = _verified(model, TorchRunner(temporary, step), options, on_progress, source)
         description = replace(description, difference=verification.relative)
         save_program(program, description, temporary)
     return Export(out, out.stat().st_size, "torch-export", None, description, step.signature, verification)
+
+
+def _prepared(
+    checkpoint: Checkpoint, name: str, options: ExportOptions
+) -> tuple[StepModule, StepDescription, Source | None]:
+    """What is traced, what the file says, and what it is compared on."""
+    step = StepModule(with_precision(checkpoint.model, options.precision))
+    description = describe(checkpoint, name, options.precision)
+    if not options.with_features:
+        return step, description, None
+    spec = sound_features(checkpoint.features)
+    sound = SoundStepModule(step, spec)
+    rate, samples = sound.features.sample_rate, sound.features.hop
+    return sound, replace(description, sample_rate=rate, samples=samples), random_sound(spec, samples)
+
+
+def _verified(
+    model: ContinualModel, run: Runner, options: ExportOptions, on_progress: OnProgress | None, source: Source | None
+) -> Verification:
+    least = SOUND_TOLERANCE if options.with_features else 0.0
+    verification = verify(model, run, options.precision, on_progress, source, least)
+    verification.require()
+    return verification
 
 
 def describe(checkpoint: Checkpoint, name: str, precision: Precision) -> StepDescription:

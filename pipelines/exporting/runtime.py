@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.devices import thread_count
 from pipelines.errors import CheckpointError, InputError, MissingDependencyError
-from pipelines.exporting.description import NEW, POSITION, SCORES, TOKEN, StepDescription
+from pipelines.exporting.description import NEW, POSITION, SAMPLES, SCORES, TOKEN, StepDescription
 from pipelines.wording import one_line
 
 Values = NDArray[np.float32]
@@ -36,9 +36,10 @@ class OnnxStep:
         self.description = StepDescription.from_metadata(path, metadata)
         inputs = {value.name: value for value in self._session.get_inputs()}
         outputs = {value.name for value in self._session.get_outputs()}
-        names = [name for name in inputs if name != TOKEN]
+        self._entering = TOKEN if self.description.samples is None else SAMPLES
+        names = [name for name in inputs if name != self._entering]
         missing = [name for name in names if NEW + name not in outputs]
-        if TOKEN not in inputs or SCORES not in outputs or POSITION not in inputs or missing:
+        if self._entering not in inputs or SCORES not in outputs or POSITION not in inputs or missing:
             raise CheckpointError(f"{path} is damaged: its inputs and outputs are not those of a step; export it again")
         unknown = [name for name in names if inputs[name].type not in _TYPES]
         if unknown:
@@ -63,9 +64,12 @@ class OnnxStep:
         return {name: np.zeros((rows, *shape), dtype) for name, (shape, dtype) in self._state.items()}
 
     def __call__(self, tokens: Values, state: State) -> tuple[Values, State]:
-        """tokens (rows, input_width) -> scores (rows, classes) and the state after them. `state` is left as it is."""
+        """tokens (rows, input_width) -> scores (rows, classes) and the state after them. `state` is left as it is.
+
+        A step with its features inside takes sound (rows, samples).
+        """
         try:
-            scores, *after = self._session.run(self._outputs, {TOKEN: tokens, **state})
+            scores, *after = self._session.run(self._outputs, {self._entering: tokens, **state})
         except Exception as error:  # onnxruntime has no common base for its errors
             raise CheckpointError(f"{self.path}: the step does not run: {one_line(str(error))}") from error
         return scores, dict(zip(state, after, strict=True))

@@ -14,7 +14,14 @@ import torch
 import cotrans
 from cotrans_cli.main import run
 from pipelines.checkpoints.checkpoint import load_checkpoint, save_checkpoint
-from pipelines.errors import CheckpointError, CotransError, InputError, MissingDependencyError, UsageError
+from pipelines.errors import (
+    CheckpointError,
+    ConfigurationError,
+    CotransError,
+    InputError,
+    MissingDependencyError,
+    UsageError,
+)
 from pipelines.exporting import verification
 from pipelines.exporting.exporter import ExportOptions, export_model
 from pipelines.exporting.runtime import OnnxStep
@@ -94,6 +101,33 @@ def test_torch_export_runs_without_this_package(model: Path, tmp_path: Path) -> 
         torch.zeros(3, 192), torch.zeros(3, dtype=torch.long), *[torch.zeros(3, 2, 5, 16) for _ in range(2)]
     )
     assert scores.shape == (3, 3) and position.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "options", ["", "frames=4,level=relative,window=0.2", "statistics=min+slope,sample_rate=8000,n_mels=20,window=0.03"]
+)
+def test_sound_in_scores_out(options: str, tmp_path: Path) -> None:
+    """In the cheaper format, which is traced from the same step; the last also as ONNX."""
+    chosen = dict(option.split("=") for option in options.split(",") if option)
+    spec = StreamFactory(FeatureRequest("logmel", hop=0.1, options=chosen)).prototype().spec
+    torch.manual_seed(0)
+    network = ContinualTransformer(
+        ModelConfig(input_width=spec.width, width=16, heads=2, feed_forward=16, window=5, blocks=1, classes=3)
+    )
+    path = tmp_path / "model.safetensors"
+    save_checkpoint(path, network.eval(), CLASSES, spec)
+    exported = cotrans.export(path, tmp_path / "step.pt2", format="torch-export", with_features=True)
+    assert exported.verification.relative <= 1e-4
+    if "slope" in options:
+        exported = cotrans.export(path, tmp_path / "step.onnx", with_features=True)
+        assert exported.signature.inputs[0] == "samples" and exported.description.samples == 800
+        with pytest.raises(UsageError, match="features inside"):
+            cotrans.open_model(exported.path)
+
+
+def test_features_that_have_no_graph(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"musicnn.* has no graph, only logmel has"):
+        cotrans.export("music-genre", tmp_path / "out.onnx", with_features=True)
 
 
 def test_what_differs_is_not_kept(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

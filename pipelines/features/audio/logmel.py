@@ -50,6 +50,17 @@ STATISTICS: Mapping[str, Callable[[Windows], NDArray[Any]]] = {
 }
 
 
+def frame_sizes(sample_rate: int) -> tuple[int, int]:
+    """Samples of a frame, and from one frame to the next."""
+    return round(FRAME_SECONDS * sample_rate), round(FRAME_HOP_SECONDS * sample_rate)
+
+
+def frame_count(window: float, sample_rate: int) -> int:
+    """Frames of a window in seconds."""
+    frame_length, frame_hop = frame_sizes(sample_rate)
+    return max(1, int((window * sample_rate + 1e-6 - frame_length) // frame_hop) + 1)
+
+
 def build_logmel(
     hop: float,
     sample_rate: int = 16000,
@@ -64,9 +75,9 @@ def build_logmel(
 ) -> WindowedExtractor:
     """`window` in seconds (0: one hop, with the first frame in full), `highest` in hertz (0: half the rate)."""
     highest = highest or sample_rate / 2
-    frame_length, frame_hop = round(FRAME_SECONDS * sample_rate), round(FRAME_HOP_SECONDS * sample_rate)
+    frame_length, frame_hop = frame_sizes(sample_rate)
     window = window or max(FRAME_SECONDS, hop + FRAME_SECONDS - FRAME_HOP_SECONDS)
-    count = max(1, int((window * sample_rate + 1e-6 - frame_length) // frame_hop) + 1)
+    count = frame_count(window, sample_rate)
     names = statistics.split("+")
     if sample_rate < LOWEST_RATE:
         raise UsageError(f"logmel needs a sample rate of at least {LOWEST_RATE} Hz, not {sample_rate}")

@@ -126,6 +126,11 @@ def open_model(
             raise UsageError(f"--precision {precision}: {path} has the precision that it was exported in: leave it out")
         model = OnnxStep(path)
         said = model.description
+        if said.samples is not None:
+            raise UsageError(
+                f"{path} has its features inside, for programs that have none: stream one that was exported without "
+                "--with-features"
+            )
     else:
         from pipelines.model.linear.packing import with_precision
 
