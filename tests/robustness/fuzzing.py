@@ -33,7 +33,7 @@ def try_input(name: str, parser: Parser, data: bytes, folder: Path, number: int 
         if "\n" in str(error):
             return Finding(name, number, f"a message of several lines: {error}")
     except Exception as error:
-        return Finding(name, number, f"{type(error).__name__}: {error}")
+        return Finding(name, number, f"{type(error).__name__}: {error}"[:200])
     finally:
         shutil.rmtree(path.with_suffix(".out"), ignore_errors=True)
     return None

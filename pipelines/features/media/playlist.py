@@ -6,6 +6,7 @@ import re
 from pathlib import Path, PurePosixPath
 
 from pipelines.errors import SourceError
+from pipelines.files import is_file
 
 _BEGINNINGS = (b"#EXTM3U", b"ffconcat version", b"<?xml", b"<MPD", b"v=0")  # HLS, ffmpeg's own list, DASH, SDP
 _LARGEST = 1 << 22  # bytes of a playlist that are looked at; a longer one is refused
@@ -34,7 +35,7 @@ def check_playlist(path: Path, depth: int = 0) -> None:
                 str(path), f"it is a playlist and names '{name}', which is not in its folder: name that file itself"
             )
         beside = path.parent / name
-        if beside.is_file() and not beside.samefile(path):
+        if is_file(beside) and not beside.samefile(path):
             check_playlist(beside, depth + 1)
 
 
