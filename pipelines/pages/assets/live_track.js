@@ -100,6 +100,7 @@ class LiveTrack {
 
   show() {
     const { classes } = this.description;
+    this.element.classList.toggle("empty", !this.newest);
     if (this.inspected !== null) {
       const row = this.timeline.scores.rowAt(this.inspected);
       const best = row < 0 ? [] : this.timeline.scores.best(row, NOW);
