@@ -21,9 +21,10 @@ def traced(step: StepModule) -> torch.export.ExportedProgram:
     batch = torch.export.Dim(BATCH)
     arguments = step.zeros(2)  # of one row, the tracer would think that there is always one
     state = tuple({0: batch} for _ in arguments[2:])
+    shapes = ({0: batch}, {0: batch}, *([state] if state else []))  # a model without memory carries none
     try:
         with quiet(), torch.no_grad():
-            return torch.export.export(step, arguments, dynamic_shapes=({0: batch}, {0: batch}, state), strict=False)
+            return torch.export.export(step, arguments, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # the tracer has no common base for its errors
         raise ConfigurationError(
             f"the step of this model ({step.model.config.summary()}) cannot be traced: {one_line(str(error))}"
