@@ -152,6 +152,7 @@ def compare_models(
     run_of: who runs a model, if not this process.
     """
     options = options or ComparisonOptions()
+    device = choose_device(options.device)  # a GPU that is not there is said before anything is read
     data = open_scored(contenders, request, options)
     notes = [*data.notes, *data.dataset.problems, *(note for contender in contenders for note in contender.notes)]
     damaged: dict[str, Damage] = {}
@@ -160,7 +161,7 @@ def compare_models(
     for contender in contenders:
         results = []
         for path in contender.files:
-            ready = prepare_model(path, data, choose_device(options.device), on_item)
+            ready = prepare_model(path, data, device, on_item)
             dataset = ready.dataset
             result = _evaluated(contender.name, ready, data.part, options, on_rows, run_of)
             results.append(result)

@@ -42,7 +42,10 @@ def lines(folder: Path) -> list[list[str]]:
         ["--help"],
         ["--version"],
         ["models"],
-        *[[name, "--help"] for name in ("stream", "extract", "train", "convert", "evaluate", "flops", "info", "data")],
+        *[
+            [name, "--help"]
+            for name in ("stream", "extract", "train", "convert", "evaluate", "flops", "info", "data", "export")
+        ],
         ["info", "clips/dog/0.wav"],
         ["weights", "list"],
         ["extract", "clips", "video.mp4", "--out", "features", "--features", "logmel", "--hop", "0.1"],

@@ -168,7 +168,7 @@ def test_the_source_chooses_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert choose_models(None, find_sources([both, sound])) == ModelChoice(("sound-events",), "sound")
     assert choose_models(None, find_sources([silent, sound])).names == ("sound-events",)
     assert choose_models(None, find_sources(["mic:"])) == ModelChoice(("sound-events",))
-    assert choose_models("a, b", find_sources([silent])).names == ("a", "b")
+    assert choose_models("objects, sound-events", find_sources([silent])).names == ("objects", "sound-events")
     with pytest.raises(UsageError, match="separate models by one comma"):
         choose_models("a,,b", [])
     (tmp_path / "config.toml").write_text('default_model = "music-genre"\n')
