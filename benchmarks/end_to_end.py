@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from made_video import write_video
 
 ROOT = Path(__file__).parents[1]
 DEMO = "weights/demo/demo.ogg"
@@ -202,21 +203,6 @@ def write_sound(path: Path, seconds: float, seed: int = 0) -> Path:
             times = begin + np.arange(round(min(10.0, seconds - begin) * RATE)) / RATE
             tone = np.sin(2 * np.pi * (200 + 20 * np.sin(times)) * times)
             file.write((0.1 + 0.1 * np.sin(times)) * tone + 0.02 * generator.standard_normal(len(times)))
-    return path
-
-
-def write_video(path: Path, seconds: float) -> Path:
-    """Silent: texture that moves."""
-    import av
-
-    texture = np.random.default_rng(0).integers(0, 255, (20, 20, 3), np.uint8).repeat(8, 0).repeat(8, 1)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=30)
-        stream.width, stream.height, stream.pix_fmt = 160, 160, "yuv420p"
-        for index in range(round(30 * seconds)):
-            image = np.ascontiguousarray(np.roll(texture, (index, 3 * index), (0, 1)))
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
-        container.mux(stream.encode(None))
     return path
 
 

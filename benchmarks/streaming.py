@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from made_video import write_video
 
 from pipelines.checkpoints.builtin import builtin_names
 from pipelines.checkpoints.checkpoint import save_checkpoint
@@ -105,7 +106,7 @@ def batch(folder: Path) -> Measured:
 
 def clock(folder: Path, seconds: float = 20.0) -> Measured:
     """Real time by the clock, and how soon the first prediction comes."""
-    sound, video = _sound(folder / "sound.wav", seconds), _video(folder / "video.mp4", seconds)
+    sound, video = _sound(folder / "sound.wav", seconds), write_video(folder / "video.mp4", seconds)
     measured: Measured = {"seconds of media": seconds}
     for name in builtin_names():
         model = open_model(name)
@@ -225,21 +226,6 @@ def _sound(path: Path, seconds: float) -> Path:
         for begin in range(0, round(seconds), 10):
             time_ = begin + np.arange(round(min(10.0, seconds - begin) * RATE)) / RATE
             file.write(0.2 * np.sin(time_) * generator.standard_normal(len(time_)))
-    return path
-
-
-def _video(path: Path, seconds: float) -> Path:
-    """Silent: texture that moves."""
-    import av
-
-    texture = np.random.default_rng(0).integers(0, 255, (20, 20, 3), np.uint8).repeat(8, 0).repeat(8, 1)
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=30)
-        stream.width, stream.height, stream.pix_fmt = 160, 160, "yuv420p"
-        for index in range(round(30 * seconds)):
-            image = np.ascontiguousarray(np.roll(texture, (index, 3 * index), (0, 1)))
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24")))
-        container.mux(stream.encode(None))
     return path
 
 

@@ -8,7 +8,6 @@ import resource
 import struct
 import subprocess
 import sys
-import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,8 @@ import torch
 from pipelines.errors import CotransError
 from pipelines.pickle_bounds import PickleBoundsError, check_pickle
 from pipelines.safe_pickle import load_pickle
-from pipelines.torch_file import LEGACY_START, read_torch_file
+from pipelines.torch_file import read_torch_file
+from tests.robustness.hostile_pickles import as_archive, as_legacy, as_pickle
 
 SECONDS = 60  # until a reader counts as hanging; the bounds answer in milliseconds
 
@@ -66,24 +66,8 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def as_zip(program: bytes, path: Path) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", program)
-    return path
-
-
-def as_legacy(program: bytes, path: Path) -> Path:
-    path.write_bytes(LEGACY_START + pickle.dumps(1001, 2) + pickle.dumps({}, 2) + program + pickle.dumps([], 2))
-    return path
-
-
-def as_pickle(program: bytes, path: Path) -> Path:
-    path.write_bytes(program)
-    return path
-
-
 READERS = {
-    "zip": (as_zip, "from pipelines.torch_file import read_torch_file as read"),
+    "zip": (as_archive, "from pipelines.torch_file import read_torch_file as read"),
     "legacy": (as_legacy, "from pipelines.torch_file import read_torch_file as read"),
     "features": (as_pickle, "from pipelines.safe_pickle import load_pickle as read"),
 }
