@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from threading import Event
 from types import TracebackType
@@ -63,10 +64,15 @@ class LivePage:
             self._hub.controls = controls
 
     def stay(self) -> None:
-        """Serve on after the stream has ended, until Ctrl-C."""
+        """Serve on after the stream has ended, until Ctrl-C or SIGTERM."""
         self._hub.finish()
-        note(f"the stream has ended; the live page stays until Ctrl-C: {self._server.address}")
+        over = Event()
+        # Handlers of our own: a shell starts what runs in the background with Ctrl-C ignored.
+        before = {number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            Event().wait()
-        except KeyboardInterrupt:
-            return
+            note(f"the stream has ended; the live page stays until Ctrl-C: {self._server.address}")
+            while not over.wait(1.0):
+                pass
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -131,11 +131,11 @@ def test_features_that_have_no_graph(tmp_path: Path) -> None:
 
 
 def test_what_differs_is_not_kept(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(verification.TOLERANCES, "float32", -1.0)
-    out = tmp_path / "step.pt2"
+    monkeypatch.setitem(verification.TOLERANCES, "float32", 0.0)  # onnxruntime sums in another order
+    out = tmp_path / "step.onnx"
     out.write_text("before")
     with pytest.raises(CheckpointError, match="nothing was written"):
-        export_model(model, out, ExportOptions(format="torch-export"))
+        export_model(model, out, ExportOptions(format="onnx"))
     assert out.read_text() == "before" and list(tmp_path.iterdir()) == [out]
 
 

@@ -48,7 +48,7 @@ def test_a_cluster_leaves_what_one_machine_leaves(cluster: str, tmp_path: Path) 
 @pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is read from /proc/locks")
 def test_a_killed_worker_loses_nothing_and_repeats_only_its_own(cluster: str, tmp_path: Path) -> None:
     for number in range(4):
-        write_sound(tmp_path / "in" / f"{number}.wav", 12.0, seed=number)
+        write_sound(tmp_path / "in" / f"{number}.wav", 90.0, seed=number)
     extract([str(tmp_path / "in")], tmp_path / "one", OPTIONS)
     whole = tree(tmp_path / "one")
     killed = extract_with_kills(tmp_path / "in", tmp_path / "two", whole, cluster, 1, random.Random(0))

@@ -35,7 +35,7 @@ def test_missing_weights_and_wrong_settings_are_said_before_any_work(
         (options("vggish", weights={ONLY: "absent"}), UsageError, "neither a file nor a name"),
         (options("logmel", layout="h5"), UsageError, "unknown layout"),
         (options("logmel", dtype="int8"), UsageError, "unknown dtype"),
-        (options("logmel", workers=0), UsageError, "at least 1"),
+        (options("logmel", workers=0), UsageError, "--workers must be from 1 to"),
         (options("logmel", options={"colour": "red"}), UsageError, "no extractor of logmel has an option 'colour'"),
         (options("nothing"), UsageError, "there is no extractor 'nothing'"),
         (options("mobilenet_v2", random_weights=True, device="tpu"), UsageError, "unknown device 'tpu'"),

@@ -122,8 +122,21 @@ def processes(device: torch.device) -> Iterator[Processes]:
     if torch.distributed.is_initialized():
         yield Processes(torch.distributed.get_rank(), torch.distributed.get_world_size(), device)
         return
-    torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    _join("nccl" if device.type == "cuda" else "gloo")
     try:
         yield Processes(torch.distributed.get_rank(), torch.distributed.get_world_size(), device)
     finally:
         torch.distributed.destroy_process_group()
+
+
+def _join(backend: str) -> None:
+    """Meet the other processes."""
+    from pipelines.training.fitting.meeting import Meeting, agents_store
+
+    store = agents_store()
+    if store is None:
+        torch.distributed.init_process_group(backend)
+        return
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    with Meeting(store, rank) as place:
+        torch.distributed.init_process_group(backend, store=place, rank=rank, world_size=size)
