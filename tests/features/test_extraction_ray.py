@@ -51,7 +51,8 @@ def test_a_killed_worker_loses_nothing_and_repeats_only_its_own(cluster: str, tm
         write_sound(tmp_path / "in" / f"{number}.wav", 90.0, seed=number)
     extract([str(tmp_path / "in")], tmp_path / "one", OPTIONS)
     whole = tree(tmp_path / "one")
-    killed = extract_with_kills(tmp_path / "in", tmp_path / "two", whole, cluster, 1, random.Random(0))
+    # In one piece each, so that a worker is at work on a recording for long enough to be met.
+    killed = extract_with_kills(tmp_path / "in", tmp_path / "two", whole, cluster, 1, random.Random(0), 600.0)
     assert len(killed) == 1
 
 

@@ -61,7 +61,7 @@ class Killer:
             holders = lock_holders(self.out)
             if not holders:
                 continue
-            time.sleep(self.generator.uniform(0.0, 0.5))
+            time.sleep(self.generator.uniform(0.0, 0.1))
             finished = {path: path.stat().st_ino for path in self.out.rglob("*.json")}
             path, process = self.generator.choice(sorted(holders.items()))
             # It may have gone on with another recording; whose it is does not matter, but that it is at one does.
@@ -94,12 +94,18 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def extract_with_kills(
-    sources: Path, out: Path, whole: dict[str, bytes], address: str, kills: int, generator: random.Random
+    sources: Path,
+    out: Path,
+    whole: dict[str, bytes],
+    address: str,
+    kills: int,
+    generator: random.Random,
+    piece_seconds: float = 10.0,
 ) -> list[str]:
     """One run in which workers are killed; `whole`: what a run without any left. The locks under which they died."""
     killer = Killer(out, kills, generator)
     with killer.at_work():
-        options = replace(OPTIONS, engine="ray", address=address, piece_seconds=10.0)
+        options = replace(OPTIONS, engine="ray", address=address, piece_seconds=piece_seconds)
         summary = extract([str(sources)], out, options)
     assert summary.ok, summary.problems
     assert {outcome.status for outcome in summary.outcomes} == {"done"}
