@@ -92,6 +92,25 @@ def write_media(
     return path
 
 
+def write_song_with_cover(path: Path) -> Path:
+    """An .mp3 file of a second, whose only picture is its cover."""
+    with av.open(str(path), "w") as container:
+        audio = container.add_stream("mp3", rate=44_100, layout="mono")
+        cover = container.add_stream("png", rate=1)
+        cover.width, cover.height, cover.pix_fmt = 16, 16, "rgb24"
+        cover.disposition = av.stream.Disposition.attached_pic
+        for packet in cover.encode(av.VideoFrame(16, 16, "rgb24")):
+            container.mux(packet)
+        container.mux(cover.encode(None))
+        for begin in range(0, 44_100, 1152):
+            piece = tone(1.1, 44_100)[begin : begin + 1152]
+            frame = av.AudioFrame.from_ndarray(piece[None], format="fltp", layout="mono")
+            frame.sample_rate, frame.pts = 44_100, begin
+            container.mux(audio.encode(frame))
+        container.mux(audio.encode(None))
+    return path
+
+
 def _pictures(options: VideoTrackOptions) -> list[tuple[float, av.VideoFrame]]:
     frames = []
     for time in options.times:

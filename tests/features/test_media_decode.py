@@ -25,6 +25,7 @@ from tests.features.made_media import (
     brightness,
     tone,
     write_media,
+    write_song_with_cover,
 )
 
 PCM: dict[str, Any] = {"codec": "pcm_s16le", "format": "s16"}
@@ -227,23 +228,7 @@ def test_a_gap_in_the_sound_becomes_silence(tmp_path: Path) -> None:
 
 
 def test_a_cover_picture_is_not_a_video(tmp_path: Path) -> None:
-    import av
-
-    path = tmp_path / "song.mp3"
-    with av.open(str(path), "w") as container:
-        audio = container.add_stream("mp3", rate=44_100, layout="mono")
-        cover = container.add_stream("png", rate=1)
-        cover.width, cover.height, cover.pix_fmt = 16, 16, "rgb24"
-        cover.disposition = av.stream.Disposition.attached_pic
-        for packet in cover.encode(av.VideoFrame(16, 16, "rgb24")):
-            container.mux(packet)
-        container.mux(cover.encode(None))
-        for begin in range(0, 44_100, 1152):
-            piece = tone(1.1, 44_100)[begin : begin + 1152]
-            frame = av.AudioFrame.from_ndarray(piece[None], format="fltp", layout="mono")
-            frame.sample_rate, frame.pts = 44_100, begin
-            container.mux(audio.encode(frame))
-        container.mux(audio.encode(None))
+    path = write_song_with_cover(tmp_path / "song.mp3")
     assert probe(path).video is None
     assert len(sound(path)) > 40_000
     with pytest.raises(InputError, match="has no video track"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import UsageError
-from pipelines.streaming import StreamModel, find_sources
+from pipelines.streaming import StreamModel, find_sources, open_model
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions
@@ -78,6 +78,19 @@ def test_each_equals_its_own_run_from_one_decode(
                 np.testing.assert_array_equal(one.scores, other.scores)
                 assert (one.index, one.time, one.label) == (other.index, other.time, other.label)
     assert stream.summary().frames == sum(isinstance(event, Prediction) for event in events)
+
+
+def test_the_built_in_models_that_watch_equal_their_own_runs(tmp_path: Path, decodes: list[Any]) -> None:
+    times = [index / 29.97 for index in range(20)]
+    path = write_media(tmp_path / "a.mp4", VideoTrackOptions(times=times, picture=brightness))
+    several = [open_model("objects"), open_model("golf-swing")]
+    _, events = events_of([path], several)
+    assert len(decodes) == 1
+    for model in several:
+        together, alone = of_model(events, model.name, str(path)), played([path], model)
+        assert [one.label for one in together] == [one.label for one in alone] and len(alone) > 0
+        np.testing.assert_array_equal([one.scores for one in together], [one.scores for one in alone])
+        np.testing.assert_array_equal([one.probabilities for one in together], [one.probabilities for one in alone])
 
 
 def test_tracks_of_different_lengths_are_what_they_are_alone(tmp_path: Path, models: list[StreamModel]) -> None:

@@ -12,8 +12,18 @@ from pipelines.errors import CotransError
 from pipelines.features.extraction.run import ExtractionOptions, extract
 from pipelines.features.files.feature_files import read_features
 from pipelines.features.request import FeatureRequest
-from pipelines.streaming import StreamModel
-from tests.features.made_media import AudioTrackOptions, VideoTrackOptions, brightness, quadrants, write_media
+from pipelines.streaming import StreamModel, find_sources
+from pipelines.streaming.options import PlayOptions
+from pipelines.streaming.pipeline import Stream
+from pipelines.streaming.predicting.model_choice import ModelChoice, choose_models
+from tests.features.made_media import (
+    AudioTrackOptions,
+    VideoTrackOptions,
+    brightness,
+    quadrants,
+    write_media,
+    write_song_with_cover,
+)
 from tests.streaming.made_streams import chirp, played, scores_of, small_model, window_scores, write_sound
 
 HOP = 0.2
@@ -44,8 +54,9 @@ def rate(frames_per_second: float, seconds: float = 1.2) -> list[float]:
         {"size": (36, 64)},
         {"size": (34, 66), "pixels": "yuv422p"},
         {"pixels": "yuv420p10le"},
+        {"size": (63, 35), "pixels": "yuv444p"},
     ],
-    ids=["8 fps", "60 fps", "variable", "phone", "portrait", "4:2:2", "10 bit"],
+    ids=["8 fps", "60 fps", "variable", "phone", "portrait", "4:2:2", "10 bit", "odd size"],
 )
 def test_stream_extract_and_window_agree(
     changes: dict[str, Any], tmp_path: Path, watching: StreamModel, both: StreamModel
@@ -90,6 +101,28 @@ def test_a_broken_second_half_gives_the_first_and_says_so(tmp_path: Path) -> Non
     summary = extract([str(broken)], tmp_path / "out", ExtractionOptions(FeatureRequest("efficientnet_lite0", hop=HOP)))
     (outcome,) = summary.outcomes
     assert outcome.status == "damaged" and 2 <= outcome.rows < 20 and "\n" not in str(outcome.message)
+
+
+def test_a_broken_second_half_is_streamed_up_to_there(tmp_path: Path, watching: StreamModel) -> None:
+    whole = write_media(tmp_path / "a.mkv", VideoTrackOptions(times=rate(25, 4.0), picture=brightness))
+    broken = tmp_path / "b.mkv"
+    broken.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    *first, ended = Stream(find_sources([str(broken)]), watching, PlayOptions(fast=True)).events()
+    all_of_it = scores_of(played([whole], watching))
+    assert "ends in the middle" in str(ended.error) and "\n" not in str(ended.error)
+    assert 2 <= len(first) < len(all_of_it) == 20
+    np.testing.assert_allclose(scores_of(first)[:-1], all_of_it[: len(first) - 1], atol=1e-5)
+
+
+def test_a_cover_is_nothing_to_watch(tmp_path: Path, watching: StreamModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "none.toml"))
+    song = write_song_with_cover(tmp_path / "song.mp3")
+    with pytest.raises(CotransError, match="has no video track, but the model's features need video"):
+        played([song], watching)
+    request = ExtractionOptions(FeatureRequest("efficientnet_lite0", hop=HOP))
+    (outcome,) = extract([str(song)], tmp_path / "out", request).outcomes
+    assert outcome.status == "failed" and "has no video track" in str(outcome.message)
+    assert choose_models(None, find_sources([str(song)])) == ModelChoice(("sound-events",), "sound")
 
 
 def test_sound_has_no_pictures(tmp_path: Path, watching: StreamModel) -> None:

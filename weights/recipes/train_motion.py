@@ -1,10 +1,12 @@
 """Trains the network of the extractor `motion` on golf swings: weights/motion_golf.safetensors.
 
-python weights/recipes/train_motion.py GOLF/ motion_golf.safetensors --fold 3
+python weights/recipes/train_motion.py GOLF/ motion_golf.safetensors --fold 3 --maps /tmp/maps
 
-Clips of the other folds, from 70 frames before the first event to 45 after the last. The network and a classifier of
-nine phases, which is written beside it, are trained together; a phase is asked for 8 frames after its picture.
-Half of the pieces are mirrored; all are moved by up to one cell, and flow, change and grey are scaled at random.
+Clips of the other folds, three quarters of the pieces from around the swing and the others from anywhere. The network
+and a classifier of nine phases, which is written beside it, are trained together; a phase is asked for 8 frames after
+its picture. Half of the pieces are mirrored; all are moved by up to one cell, and flow, change and grey are scaled at
+random. The clips of the fold that was kept out are scored at the end, whole, as `cotrans evaluate --dataset golf` does:
+the figures stand beside the network as .json, the scores of every frame as .npz (`cotrans evaluate --predictions`).
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,14 +26,20 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional
 
-from pipelines.datasets.published.golf import PHASES, TABLE, Swing, read_swings
+from pipelines.datasets.published.golf import PHASES, TABLE, TEST_FOLD, Swing, read_swings
+from pipelines.evaluation.scores.ordered_events import score_events
+from pipelines.evaluation.scores.predictions import Predictions, make_predictions, write_predictions
 from pipelines.features.media import decode
+from pipelines.features.media.info import VideoFrame
 from pipelines.features.video.motion import CELLS, MAPS, WIDTH, MotionNetwork, grey_square, motion_maps
 from pipelines.files import atomic_write
+from pipelines.metrics.probabilities import probabilities
 
-LAG = 8  # frames
+RATE = 29.97  # frames per second of the clips
+LAG = 8  # frames: 0.27 s
 PIECE = 64 + LAG  # frames
 BEFORE, AFTER = 70, 45  # frames of a clip around its swing
+ANYWHERE = 0.25  # share of the pieces that may begin anywhere in a clip: what people do before and after a swing
 BATCH = 12
 EPOCHS = 30
 HIGHEST_RATE = 4e-3
@@ -43,24 +53,41 @@ SKIPPED = -100  # the label of frames that are not there
 
 @dataclass(frozen=True, eq=False)
 class Clip:
+    """A whole clip."""
+
+    swing: Swing
     maps: NDArray[np.float16]  # (frames, 5, 20, 20)
     phases: NDArray[np.int64]  # (frames,)
 
+    @property
+    def near(self) -> tuple[int, int]:
+        """The frames around the swing: first, and the one after the last."""
+        first = max(0, self.swing.events[0] - BEFORE)
+        return first, min(len(self.maps), self.swing.events[-1] + AFTER)
 
-def read_clip(path: Path, swing: Swing) -> Clip:
-    """The maps and phases of the frames around a swing."""
-    first = max(0, swing.events[0] - BEFORE)
-    last = min(swing.frames, swing.events[-1] + AFTER)
-    greys = [grey_square(frame.image) for frame in decode(path, audio=False, video=True)]  # type: ignore[union-attr]
-    maps = [motion_maps(greys[max(place - 1, 0)], greys[place]) for place in range(first, min(last, len(greys)))]
-    phases = np.searchsorted(swing.events, np.arange(first, first + len(maps)), side="right")
-    return Clip(np.stack(maps).astype(np.float16), phases)
+
+def read_clip(path: Path, swing: Swing, kept: Path | None) -> Clip:
+    """The maps and phases of all frames. kept: folder in which maps wait for the next run."""
+    file = None if kept is None else kept / f"{swing.file}.npy"
+    if file is not None and file.is_file():
+        maps = np.load(file, mmap_mode="r", allow_pickle=False)
+    else:
+        frames = [frame for frame in decode(path, audio=False, video=True) if isinstance(frame, VideoFrame)]
+        greys = [grey_square(frame.image) for frame in frames]
+        pairs = zip([greys[0], *greys], greys, strict=False)
+        maps = np.stack([motion_maps(before, now) for before, now in pairs]).astype(np.float16)
+        if file is not None:
+            with atomic_write(file) as temporary, temporary.open("wb") as stream:
+                np.save(stream, maps)
+    return Clip(swing, maps, np.searchsorted(swing.events, np.arange(len(maps)), side="right"))
 
 
 def piece_of(clip: Clip, draw: random.Random) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """A random stretch of a clip, changed at random: (PIECE, 5, 20, 20) maps and (PIECE,) phases."""
-    begin = draw.randint(0, max(0, len(clip.maps) - PIECE))
-    maps = clip.maps[begin : begin + PIECE].astype(np.float32)
+    first, last = (0, len(clip.maps)) if draw.random() < ANYWHERE else clip.near
+    begin = draw.randint(first, max(first, last - PIECE))
+    end = min(begin + PIECE, last)
+    maps = clip.maps[begin:end].astype(np.float32)
     if draw.random() < 0.5:
         maps = maps[..., ::-1].copy()
         maps[:, 0] *= -1  # flow to the right is flow to the left in a mirror
@@ -68,14 +95,13 @@ def piece_of(clip: Clip, draw: random.Random) -> tuple[NDArray[np.float32], NDAr
     flow, change, grey = (draw.uniform(*bounds) for bounds in SCALES)
     maps *= np.array([flow, flow, change, change, grey], np.float32)[:, None, None]
     missing = PIECE - len(maps)
-    phases = clip.phases[begin : begin + PIECE]
     return (
         np.concatenate([maps, np.repeat(maps[-1:], missing, axis=0)]),
-        np.concatenate([phases, np.full(missing, SKIPPED)]),
+        np.concatenate([clip.phases[begin:end], np.full(missing, SKIPPED)]),
     )
 
 
-def train(clips: list[Clip], seed: int) -> tuple[MotionNetwork, nn.Linear]:
+def train(clips: Sequence[Clip], seed: int) -> tuple[MotionNetwork, nn.Linear]:
     """The network and the classifier after all epochs."""
     torch.manual_seed(seed)
     draw = random.Random(seed)
@@ -84,10 +110,11 @@ def train(clips: list[Clip], seed: int) -> tuple[MotionNetwork, nn.Linear]:
     optimizer = torch.optim.AdamW(parameters, lr=HIGHEST_RATE, weight_decay=WEIGHT_DECAY)
     steps = EPOCHS * (len(clips) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, HIGHEST_RATE, total_steps=steps, pct_start=0.15)
+    order = list(clips)
     for _ in range(EPOCHS):
-        draw.shuffle(clips)
-        for begin in range(0, len(clips) - BATCH + 1, BATCH):
-            pieces = [piece_of(clip, draw) for clip in clips[begin : begin + BATCH]]
+        draw.shuffle(order)
+        for begin in range(0, len(order) - BATCH + 1, BATCH):
+            pieces = [piece_of(clip, draw) for clip in order[begin : begin + BATCH]]
             maps = torch.from_numpy(np.stack([maps for maps, _ in pieces]))
             phases = torch.from_numpy(np.stack([phases for _, phases in pieces]))
             tokens = network.tokens(maps.view(-1, MAPS, CELLS, CELLS)).view(BATCH, PIECE, -1)
@@ -103,29 +130,68 @@ def train(clips: list[Clip], seed: int) -> tuple[MotionNetwork, nn.Linear]:
             nn.utils.clip_grad_norm_(parameters, LONGEST_STEP)
             optimizer.step()
             schedule.step()
-    return network.eval(), classifier
+    return network.eval(), classifier.eval()
+
+
+@torch.inference_mode()
+def predictions_of(network: MotionNetwork, classifier: nn.Linear, clips: Sequence[Clip]) -> Predictions:
+    """What the model says about every frame, 8 frames after it or at the end of the clip."""
+    scores = []
+    for clip in clips:
+        logits = classifier(network(torch.from_numpy(clip.maps.astype(np.float32)))).numpy()
+        about = np.minimum(np.arange(len(logits)) + LAG, len(logits) - 1)
+        scores.append(probabilities(logits[about], "softmax"))
+    names = np.repeat([clip.swing.file for clip in clips], [len(clip.maps) for clip in clips])
+    labels = np.concatenate([clip.phases for clip in clips])
+    return make_predictions(np.concatenate(scores).astype(np.float32), labels, names, classes=PHASES)
+
+
+def score(predictions: Predictions, clips: Sequence[Clip], known: set[str]) -> dict[str, Any]:
+    """PCE and frame accuracy of all clips, and of those whose players are in no training clip."""
+    strangers = {clip.swing.file for clip in clips if clip.swing.player not in known}
+    unseen = np.array([name in strangers for name in predictions.videos])[predictions.video]
+    parts = {"all": predictions, "unseen_players": predictions.select(unseen)}
+    return {name: score_events(part, PHASES).to_dict() for name, part in parts.items() if part.frames}
+
+
+def dwells(clips: Sequence[Clip]) -> list[float]:
+    """Seconds that each phase lasts, the mean over clips."""
+    counts = np.array([np.bincount(clip.phases, minlength=len(PHASES)) for clip in clips])
+    return [round(float(frames) / RATE, 4) for frames in counts.mean(axis=0)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--fold", default="3", help="not trained on")
+    parser.add_argument("--fold", default="3", help="not trained on, scored at the end; 'none': all are trained on")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--maps", type=Path, help="folder of maps, which are computed once for all runs")
     chosen = parser.parse_args()
-    swings = [swing for swing in read_swings(chosen.root / TABLE) if swing.fold not in (chosen.fold, "4")]
-    clips = [read_clip(chosen.root / "clips" / swing.file, swing) for swing in swings]
-    network, classifier = train(clips, chosen.seed)
-    description = {
+    swings = [swing for swing in read_swings(chosen.root / TABLE) if swing.fold != TEST_FOLD]
+    clips = [read_clip(chosen.root / "clips" / swing.file, swing, chosen.maps) for swing in swings]
+    training = [clip for clip in clips if clip.swing.fold != chosen.fold]
+    kept_out = [clip for clip in clips if clip.swing.fold == chosen.fold]
+    network, classifier = train(training, chosen.seed)
+    description: dict[str, Any] = {
         "network": "motion-golf",
-        "trained_on": f"GolfDB without fold {chosen.fold}: {len(clips)} clips at normal speed",
+        "trained_on": f"GolfDB, folds {', '.join(sorted({clip.swing.fold for clip in training}))}: "
+        f"{len(training)} clips at normal speed",
         "licence": "CC BY-NC 4.0: for non-commercial use",
-        "made_by": "weights/recipes/train_motion.py",
+        "made_by": f"weights/recipes/train_motion.py --fold {chosen.fold} --seed {chosen.seed}",
     }
     with atomic_write(chosen.target) as temporary:
         save_file(network.state_dict(), temporary, {"motion": json.dumps(description)})
+    beside = {**description, "dwells": dwells(training)}
     with atomic_write(chosen.target.with_name("classifier.safetensors")) as temporary:
-        save_file(classifier.state_dict(), temporary)
+        save_file(classifier.state_dict(), temporary, {"classifier": json.dumps(beside)})
+    if kept_out:
+        predictions = predictions_of(network, classifier, kept_out)
+        write_predictions(chosen.target.with_suffix(".npz"), predictions)
+        known = {clip.swing.player for clip in training}
+        results = {"fold": chosen.fold, "seed": chosen.seed, **score(predictions, kept_out, known)}
+        with atomic_write(chosen.target.with_suffix(".json")) as temporary:
+            temporary.write_text(json.dumps(results, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
