@@ -170,6 +170,14 @@ def stream(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
+    no_order: Annotated[
+        bool,
+        typer.Option(
+            "--no-order",
+            help="Every row by itself, also of classes that follow each other (golf-swing).",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
     segments: Annotated[
         bool, typer.Option("--segments", help="Merge frames into rows of start, end, label.", rich_help_panel=OUTPUT)
     ] = False,
@@ -279,7 +287,9 @@ def stream(
         every=every,
         resume=resume,
     )
-    prediction = PredictionOptions(top_k, common, smooth, by_class, tuple(only or ()), tuple(hide or ()), least)
+    prediction = PredictionOptions(
+        top_k, common, smooth, by_class, tuple(only or ()), tuple(hide or ()), least, order=not no_order
+    )
     written = OutputOptions(format, out, scores, segments)
     reported = _report(report, embed, truth)
     served = serve_flags.serve_options(serve, token, keep_serving)

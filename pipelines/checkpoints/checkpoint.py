@@ -21,6 +21,7 @@ from torch import Tensor
 
 from pipelines.errors import CheckpointError, ConfigurationError, CotransError, InputError
 from pipelines.features.spec import FeatureSpec
+from pipelines.metrics.class_order import ClassOrder
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
@@ -49,6 +50,7 @@ class Checkpoint:
     score_kind: ScoreKind = "softmax"  # how logits become probabilities
     rejection: Rejection | None = None  # when the answer is "none of these"; None: never
     smoothing: float = 0.0  # seconds over which a stream averages probabilities unless told otherwise
+    order: ClassOrder | None = None  # how the classes follow each other; None: any may follow any
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class CheckpointHeader:
     score_kind: ScoreKind
     rejection: Rejection | None
     smoothing: float
+    order: ClassOrder | None
 
 
 def default_class_names(classes: int) -> tuple[str, ...]:
@@ -82,16 +85,20 @@ def save_checkpoint(
     score_kind: ScoreKind | None = None,
     rejection: Rejection | None = None,
     smoothing: float = 0.0,
+    order: ClassOrder | None = None,
 ) -> None:
     """Write a model atomically. class_names: one for each class; None: "class 0", "class 1", …
 
     provenance: plain JSON values, for example {"source": …, "command": …}. score_kind: how logits become
     probabilities; None: as the loss in the provenance says, softmax where there is none. rejection: when the answer
-    is "none of these". smoothing: seconds over which a stream averages probabilities unless told otherwise.
+    is "none of these". smoothing: seconds over which a stream averages probabilities unless told otherwise. order: how
+    the classes follow each other, where they do.
     """
     config = model.config
     names = default_class_names(config.classes) if class_names is None else tuple(class_names)
+    kind = score_kind or _trained_score_kind(provenance or {})
     _check_description(config, names, features)
+    _check_order(config, kind, order)
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     _check_values(tensors, "the model")
     metadata = {
@@ -101,9 +108,10 @@ def save_checkpoint(
         "class_names": json.dumps(names, ensure_ascii=False),
         "features": json.dumps(None if features is None else features.to_dict(), ensure_ascii=False),
         "provenance": json.dumps(dict(provenance or {}), ensure_ascii=False, allow_nan=False),
-        "score_kind": score_kind or _trained_score_kind(provenance or {}),
+        "score_kind": kind,
         "rejection": json.dumps(None if rejection is None else rejection.to_dict()),
         "smoothing": json.dumps(smoothing, allow_nan=False),
+        "order": json.dumps(None if order is None else order.to_dict(), allow_nan=False),
         "checksum": _checksum(tensors),
     }
     write_tensors(Path(path), tensors, metadata)
@@ -130,6 +138,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         header.score_kind,
         header.rejection,
         header.smoothing,
+        header.order,
     )
 
 
@@ -158,12 +167,18 @@ def read_header(path: Path) -> CheckpointHeader:
         smoothing = float(json_value(metadata.get("smoothing", "0")))
         if not 0.0 <= smoothing < math.inf:
             raise ValueError(f"its outputs cannot be smoothed over {smoothing} s")
+        following = json_value(metadata.get("order", "null"))
+        order = None if following is None else ClassOrder.from_dict(following)
         _check_description(config, names, features)
     except (ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:
         raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error
     if not isinstance(provenance, dict):
         raise CheckpointError(f"{path} describes itself wrongly: the provenance is not a JSON object")
     kind = _score_kind(path, metadata.get("score_kind"), provenance)
+    try:
+        _check_order(config, kind, order)
+    except ConfigurationError as error:
+        raise CheckpointError(f"{path} describes itself wrongly: {error}") from error
     return CheckpointHeader(
         config,
         names,
@@ -176,6 +191,7 @@ def read_header(path: Path) -> CheckpointHeader:
         kind,
         rejection,
         smoothing,
+        order,
     )
 
 
@@ -293,6 +309,15 @@ def _check_description(config: BaseConfig, names: tuple[str, ...], features: Fea
         raise ConfigurationError(
             f"the features {features.name} have {features.width} numbers per row, the model takes {config.input_width}"
         )
+
+
+def _check_order(config: BaseConfig, kind: ScoreKind, order: ClassOrder | None) -> None:
+    if order is None:
+        return
+    if kind != "softmax":
+        raise ConfigurationError("classes that follow each other are there one at a time: their scores are softmax")
+    if len(order.dwells) != config.classes:
+        raise ConfigurationError(f"the order is of {len(order.dwells)} classes, the model has {config.classes}")
 
 
 def _check_values(tensors: Mapping[str, Tensor], where: str) -> None:

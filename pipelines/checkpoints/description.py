@@ -83,6 +83,7 @@ def _checkpoint(path: Path) -> Description:
         "config": config.to_dict(),
         "class_names": list(header.class_names),
         "score_kind": header.score_kind,
+        "order": None if header.order is None else header.order.to_dict(),
         "features": None if header.features is None else header.features.to_dict(),
         "provenance": dict(header.provenance),
         "checksum": header.checksum,

@@ -251,6 +251,7 @@ def _evaluated(
             on_progress=None if on_rows is None else lambda mode, done, total: on_rows(name, mode, done, total),
             score_kind=checkpoint.score_kind,
             rejection=checkpoint.rejection,
+            order=checkpoint.order,
             foreign=[] if options.foreign is None else foreign_recordings(options.foreign, checkpoint.features),
             threshold=options.threshold,
             run=None if run_of is None else run_of(ready, part),

@@ -23,6 +23,7 @@ from pipelines.evaluation.scores.predictions import Predictions, make_prediction
 from pipelines.evaluation.scores.protocols import OAD_FUTURE, OAD_WINDOW, PROTOCOLS, Protocol, protocol_for
 from pipelines.evaluation.scores.scoring import Evaluation
 from pipelines.evaluation.scores.spotting import THRESHOLD, Spotting, score_spotting
+from pipelines.metrics.class_order import ClassOrder, OrderFilter
 from pipelines.metrics.probabilities import ScoreKind, probabilities
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.continual_model import ContinualModel
@@ -54,6 +55,7 @@ class ModelEvaluation:
 
     evaluation: Evaluation  # of the first mode
     predictions: Predictions
+    named: Predictions  # what a stream would say: the same, unless the model's classes have an order
     scores: dict[Mode, float]  # the headline of each mode
     speeds: dict[Mode, Speed]
     step: Speed  # of single steps, as a live stream takes them, whatever the modes
@@ -82,11 +84,13 @@ def evaluate_model(
     foreign: Sequence[Recording] = (),
     threshold: float = THRESHOLD,
     run: RunModes | None = None,
+    order: ClassOrder | None = None,
 ) -> ModelEvaluation:
     """Run `model` over the features of a split in each of `modes`; modes that disagree are an error.
 
     rejection: the model's rule for "none of these". foreign: recordings of no class, whose answer should be that, or in
     which nothing should be spotted. threshold: probability of a spot. run: what runs the model, if not this process.
+    order: how the model's classes follow each other.
     """
     check_class_names(class_names, dataset)
     rules = detection_protocol(dataset, protocol)
@@ -97,8 +101,8 @@ def evaluate_model(
     agreement = compare_runs(runs) if len(runs) > 1 else None
     if agreement is not None:
         require_agreement(agreement, tolerance)
-    labelled = [predictions_of(run, dataset, items, model.config.lag, score_kind) for run in runs]
-    evaluations = [score_dataset(one.predictions, dataset, rules, options) for one in labelled]
+    labelled = [predictions_of(run, dataset, items, model.config.lag, score_kind, order) for run in runs]
+    evaluations = [score_dataset(one.predictions, dataset, rules, options, one.named) for one in labelled]
     if dataset.kind == "clips":
         labels = {name: item.label for name, item in items.items() if item.label is not None}
         heard = run_model(model, list(foreign), "chunk", workers).outputs if foreign else {}
@@ -121,6 +125,7 @@ def evaluate_model(
     return ModelEvaluation(
         evaluation=evaluations[0],
         predictions=predictions,
+        named=labelled[0].named or predictions,
         scores={run.mode: one.value for run, one in zip(runs, evaluations, strict=True)},
         speeds=speeds,
         step=speeds["stream"] if "stream" in speeds else time_steps(model, usable, dataset.hop),
@@ -221,11 +226,15 @@ def detection_protocol(dataset: Dataset, name: str | None) -> Protocol | None:
 
 
 def score_dataset(
-    predictions: Predictions, dataset: Dataset, protocol: Protocol | None, options: DetectionOptions
+    predictions: Predictions,
+    dataset: Dataset,
+    protocol: Protocol | None,
+    options: DetectionOptions,
+    named: Predictions | None = None,
 ) -> Evaluation:
-    """Frames by their protocol, or clips."""
+    """Frames by their protocol, or clips. named: what a stream would say of them, where classes have an order."""
     if protocol is not None:
-        events = score_events(predictions, dataset.class_names) if dataset.ordered else None
+        events = score_events(predictions, dataset.class_names, named) if dataset.ordered else None
         return Evaluation(dataset.name, detection=score_detection(predictions, protocol, options), events=events)
     clips = score_clips(predictions, dataset.class_names, options.bootstrap > 0)
     return Evaluation(dataset.name, clips=clips)
@@ -237,17 +246,24 @@ class LabelledRun:
 
     predictions: Predictions
     damaged: tuple[Damage, ...]
+    named: Predictions | None = None  # in the order of the classes, where they have one
 
 
 def predictions_of(
-    run: Run, dataset: Dataset, items: dict[str, Item], lag: int = 0, score_kind: ScoreKind = "softmax"
+    run: Run,
+    dataset: Dataset,
+    items: dict[str, Item],
+    lag: int = 0,
+    score_kind: ScoreKind = "softmax",
+    order: ClassOrder | None = None,
 ) -> LabelledRun:
     """Scores and labels of every row of a run.
 
     The output of a model with a lag is about the row `lag` steps ago; about the last rows of a recording it speaks when
     nothing more comes. Clips have one label, so there every output counts.
     """
-    scores, labels, names, ahead, damaged = [], [], [], [], []
+    scores, labels, names, ahead, damaged, in_order = [], [], [], [], [], []
+    following = None if order is None or dataset.hop is None else OrderFilter(order, dataset.hop)
     lag = 0 if dataset.kind == "clips" else lag
     for name, outputs in run.outputs.items():
         try:
@@ -260,6 +276,9 @@ def predictions_of(
         scores.append(probabilities(about.logits[:rows], score_kind, dataset.ignored))
         labels.append(targets[:rows] > 0)
         names += [name] * rows
+        if following is not None:  # as a stream hears them: from the first row on, which is about what was before it
+            heard = np.concatenate([outputs.logits[:lag], about.logits])
+            in_order.append(following.decode(probabilities(heard, score_kind))[lag : lag + rows])
         if about.anticipation is not None:
             ahead.append(probabilities(about.anticipation[:rows], score_kind, dataset.ignored))
     if not scores:
@@ -272,7 +291,8 @@ def predictions_of(
         anticipation=np.concatenate(ahead).astype(np.float32) if ahead else None,
         where="the model's scores",
     )
-    return LabelledRun(predictions, tuple(damaged))
+    named = replace(predictions, scores=np.concatenate(in_order).astype(np.float32)) if in_order else None
+    return LabelledRun(predictions, tuple(damaged), named)
 
 
 def measure_cost(model: ContinualModel) -> Cost:

@@ -15,6 +15,7 @@ from typing import get_args
 
 from pipelines.errors import CheckpointError, ConfigurationError, CotransError
 from pipelines.features.spec import FeatureSpec
+from pipelines.metrics.class_order import ClassOrder
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.precision import PRECISIONS, Precision
@@ -46,6 +47,7 @@ class StepDescription:
     config: str  # JSON: the configuration of the model that was exported
     sample_rate: int | None = None  # of the sound that a step takes in place of a row; None: it takes rows
     samples: int | None = None  # of one step
+    order: ClassOrder | None = None  # how the classes follow each other; None: any may follow any
     difference: float = math.nan  # the largest relative difference from PyTorch when it was exported
 
     @property
@@ -68,6 +70,7 @@ class StepDescription:
             "score_kind": self.score_kind,
             "rejection": json.dumps(None if self.rejection is None else self.rejection.to_dict()),
             "smoothing": json.dumps(self.smoothing),
+            "order": json.dumps(None if self.order is None else self.order.to_dict()),
             "input_width": str(self.input_width),
             "window": str(self.window),
             "lag": str(self.lag),
@@ -89,6 +92,7 @@ class StepDescription:
             raise CheckpointError(f"{path} was exported by a newer cotrans (version {one_line(version)}): update this")
         try:
             features, rejection = json_value(metadata["features"]), json_value(metadata["rejection"])
+            following = json_value(metadata.get("order", "null"))  # files from before there was any have none
             field = json_value(metadata["receptive_field"])
             rate, samples = json_value(metadata["sample_rate"]), json_value(metadata["samples"])
             return cls(
@@ -106,6 +110,7 @@ class StepDescription:
                 config=metadata["config"],
                 sample_rate=None if rate is None else int(rate),
                 samples=None if samples is None else int(samples),
+                order=None if following is None else ClassOrder.from_dict(following),
                 difference=float(json_value(metadata["difference"])),
             )
         except (KeyError, ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:

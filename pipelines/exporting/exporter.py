@@ -161,6 +161,7 @@ def describe(checkpoint: Checkpoint, name: str, precision: Precision) -> StepDes
         score_kind=checkpoint.score_kind,
         rejection=checkpoint.rejection,
         smoothing=checkpoint.smoothing,
+        order=checkpoint.order,
         input_width=config.input_width,
         window=config.warm_up,
         lag=config.lag,

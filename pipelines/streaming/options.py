@@ -97,6 +97,7 @@ class PredictionOptions:
     only: tuple[str, ...] = ()  # classes to tell of; empty: all
     hide: tuple[str, ...] = ()  # classes not to tell of
     least: float = 0.0  # seconds: shorter stretches are left out
+    order: bool = True  # classes that follow each other do so; False: every row by itself
 
     def __post_init__(self) -> None:
         if self.top_k is not None and self.top_k < 1:

@@ -16,6 +16,7 @@ import numpy as np
 
 from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.files import unwritable
+from pipelines.metrics.class_order import OrderFilter
 from pipelines.streaming.messages import Ended, Place, Remark, Row, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
@@ -97,13 +98,10 @@ class Stream:
         wanted = self._prediction.smooth
         self._smooth = model.smoothing if wanted is None else wanted  # seconds
         self._interpreters: dict[int, Interpreter] = {}
-        self._smoothing: dict[int, list[list[float]]] = {}  # of a snapshot, until a source's first row is there
-        self._settings = {
-            "start": self.options.start,
-            "duration": self.options.duration,
-            "smooth": self._smooth,
-            "rows": slots,
-        }
+        self._resumed: dict[int, SourceProgress] = {}  # of a snapshot, until a source's first row is there
+        played = {"start": self.options.start, "duration": self.options.duration, "smooth": self._smooth}
+        ordered = {} if model.order is None else {"order": self._prediction.order}
+        self._settings: dict[str, Any] = {**played, **ordered, "rows": slots}
         self.resumed = self._resume(self.options.resume) if self.options.resume else None
         begun = (*self._encoder.slots, *self._encoder.over)
         self._pending = deque(number for number in range(len(self.sources)) if number not in begun)
@@ -276,8 +274,7 @@ class Stream:
         hop = row.end - row.begin
         interpreter = self._interpreters.get(row.source)
         if interpreter is None:
-            interpreter = self._interpreters[row.source] = self._interpreter(hop)
-            interpreter.restore(self._smoothing.get(row.source, []))
+            interpreter = self._interpreters[row.source] = self._interpreter(row.source, hop)
         if row.restart:
             interpreter.restart()
         probabilities = interpreter.probabilities(result.scores)
@@ -302,13 +299,14 @@ class Stream:
             restart=row.restart,
         )
 
-    def _interpreter(self, hop: float) -> Interpreter:
-        options = self._prediction
+    def _interpreter(self, number: int, hop: float) -> Interpreter:
+        model, rule = self.model, self._prediction.rule(self.model.class_names)
         rows = max(1, round(self._smooth / hop))
-        model = self.model
-        return Interpreter(
-            model.class_names, model.score_kind, self._top_k, options.rule(model.class_names), rows, model.rejection
-        )
+        order = OrderFilter(model.order, hop) if model.order is not None and self._prediction.order else None
+        interpreter = Interpreter(model.class_names, model.score_kind, self._top_k, rule, rows, model.rejection, order)
+        if (before := self._resumed.get(number)) is not None:
+            interpreter.restore(before.smoothing, before.order)
+        return interpreter
 
     def _ended(self, ended: Ended) -> SourceEnded:
         name = self.sources[ended.source].name
@@ -360,15 +358,16 @@ class Stream:
         assert self.options.snapshot is not None
         progress = []
         for number, source in enumerate(self.sources):
-            interpreter = self._interpreters.get(number)
+            interpreter, before = self._interpreters.get(number), self._resumed.get(number)
             progress.append(
                 SourceProgress(
-                    name=source.name,
-                    place=mark.places.get(number, Place()),
-                    slot=mark.slots.get(number),
+                    source.name,
+                    mark.places.get(number, Place()),
+                    mark.slots.get(number),
                     over=number in mark.over,
-                    smoothing=interpreter.state() if interpreter else self._smoothing.get(number, []),
+                    smoothing=interpreter.state() if interpreter else before.smoothing if before else [],
                     recent=[row.tolist() for row in mark.recent.get(number, [])],
+                    order=interpreter.order_state() if interpreter else before.order if before else [],
                 )
             )
         sink = self._sink_state() if self._sink_state else None
@@ -394,5 +393,5 @@ class Stream:
             if progress.slot is not None:
                 self._encoder.slots[number] = progress.slot
                 self._encoder.places[number] = progress.place
-                self._smoothing[number] = progress.smoothing
+                self._resumed[number] = progress
         return snapshot

@@ -58,6 +58,9 @@ class StreamRun:
         merged = options.report is not None or (options.output is not None and options.output.by_segments)
         if options.prediction.least and not merged:
             raise UsageError("--least is about stretches: it goes with --segments, srt, vtt and --report")
+        if not options.prediction.order and all(model.order is None for model in models):
+            names = ", ".join(model.name for model in models)
+            raise UsageError(f"--no-order: the classes of {names} have no order: leave it out")
         self.stream: Stream | SeveralModels
         if len(models) == 1:
             self.stream = Stream(

@@ -143,7 +143,9 @@ def test_feature_files_and_rows_that_say_whose_they_are(tmp_path: Path, models: 
     assert len(list((tmp_path / "out").glob("rows.*.jsonl"))) == 2
 
 
-def run_to_text(paths: list[Path], models: list[StreamModel], output: OutputOptions) -> str:
+def run_to_text(
+    paths: list[Path], models: list[StreamModel], output: OutputOptions, prediction: PredictionOptions | None = None
+) -> str:
     class Nobody:
         def begin(self, _: Any) -> None: ...
 
@@ -156,7 +158,7 @@ def run_to_text(paths: list[Path], models: list[StreamModel], output: OutputOpti
         def remark(self, _: Any) -> None: ...
 
     text = io.StringIO()
-    options = RunOptions(PlayOptions(fast=True), PredictionOptions(), output)
+    options = RunOptions(PlayOptions(fast=True), prediction or PredictionOptions(), output)
     StreamRun(find_sources([str(path) for path in paths]), models, options, Nobody(), text).run()
     return text.getvalue()
 

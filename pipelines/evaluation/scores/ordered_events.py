@@ -4,7 +4,8 @@ The measure is PCE, the percentage of correct events of GolfDB: an event counts 
 max(round((impact − address) / 30), 1) frames. An event is the first row of a phase. It is found by the best path
 through a recording's scores that stays in a phase or goes on to the next one: the sum of the logarithms of the
 probabilities along it is the largest. Every score is as the model gave it while the recording played; as in GolfDB's
-own evaluation, the choice among the rows of a recording is made when it is over.
+own evaluation, the choice among the rows of a recording is made when it is over. What a stream names while it plays is
+measured beside it: the share of right frames, and of recordings whose labels run through all classes, each once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class EventScore:
 
     events: tuple[str, ...]  # the phase that begins
     found: tuple[float, ...]  # of each event, over the recordings
-    frame_accuracy: float
+    frame_accuracy: float  # of the labels that a stream gives
+    row_accuracy: float  # of each row by itself
+    in_order: float  # of the recordings: their labels run through all classes, each once
     recordings: int
 
     @property
@@ -43,6 +46,8 @@ class EventScore:
         return {
             "pce": self.pce,
             "frame_accuracy": self.frame_accuracy,
+            "row_accuracy": self.row_accuracy,
+            "in_order": self.in_order,
             "recordings": self.recordings,
             "found": dict(zip(self.events, self.found, strict=True)),
         }
@@ -71,13 +76,24 @@ def phase_starts(probabilities: Floats) -> Integers:
     return starts
 
 
-def score_events(predictions: Predictions, phases: Sequence[str]) -> EventScore:
-    """The events of every recording, found and true; one that its labels do not reach counts as not found."""
+def runs_in_order(labels: Integers, phases: int) -> bool:
+    """(rows,): whether they are every phase once, in order."""
+    changes = np.flatnonzero(np.diff(labels)) + 1
+    return np.array_equal(labels[[0, *changes]], np.arange(phases))
+
+
+def score_events(predictions: Predictions, phases: Sequence[str], named: Predictions | None = None) -> EventScore:
+    """The events of every recording, found and true; one that its labels do not reach counts as not found.
+
+    named: what a stream would say, where that is something else than each row's best class.
+    """
     if len(phases) <= LAST + 1:
         raise InputError(f"events are measured between the phases 2 and {LAST + 2}, and there are {len(phases)}")
     truth = predictions.positives(range(len(phases))).argmax(axis=1)
     bounds = [*predictions.starts(), predictions.frames]
-    hits = []
+    single = predictions.scores[:, : len(phases)].argmax(axis=1)
+    labels = single if named is None else named.scores[:, : len(phases)].argmax(axis=1)
+    hits, ordered = [], []
     for begin, end in pairwise(bounds):
         if end == begin:
             continue
@@ -86,6 +102,13 @@ def score_events(predictions: Predictions, phases: Sequence[str]) -> EventScore:
         span = true[LAST] - true[FIRST]
         tolerance = max(round(span / FRAMES_PER_TOLERANCE), 1)
         reached = true < end - begin
+        ordered.append(runs_in_order(labels[rows], len(phases)))
         hits.append(reached & (np.abs(phase_starts(predictions.scores[rows]) - true) <= tolerance))
-    accuracy = float(np.mean(predictions.scores[:, : len(phases)].argmax(axis=1) == truth))
-    return EventScore(tuple(phases[1:]), tuple(np.mean(hits, axis=0).tolist()), accuracy, len(hits))
+    return EventScore(
+        tuple(phases[1:]),
+        tuple(np.mean(hits, axis=0).tolist()),
+        frame_accuracy=float(np.mean(labels == truth)),
+        row_accuracy=float(np.mean(single == truth)),
+        in_order=float(np.mean(ordered)),
+        recordings=len(hits),
+    )

@@ -98,7 +98,8 @@ class Evaluation:
         if self.events is not None:
             parts.append(
                 f"PCE {100 * self.events.pce:.1f} % ({len(self.events.events)} events of {self.events.recordings:,} "
-                f"recordings), frame accuracy {100 * self.events.frame_accuracy:.1f} %"
+                f"recordings), frame accuracy {100 * self.events.frame_accuracy:.1f} %, "
+                f"{100 * self.events.in_order:.1f} % of the recordings in order"
             )
         if self.detection is not None:
             score = self.detection

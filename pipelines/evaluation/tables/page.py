@@ -78,7 +78,7 @@ def write_comparison_page(path: Path, comparison: Comparison) -> None:
 def _model(row: Row, comparison: Comparison, page: Path) -> dict[str, Any]:
     """What is told of a model: of its first seed, where there are several."""
     result = row.first
-    predictions, evaluation = result.predictions, result.evaluation
+    predictions, evaluation = result.named, result.evaluation
     names = predictions.classes or tuple(f"class {number}" for number in range(predictions.width))
     cells = _cells(result, names)
     worst = _worst(predictions, evaluation)
@@ -106,7 +106,7 @@ def _cells(result: ModelEvaluation, names: tuple[str, ...]) -> ConfusionCells | 
     if result.evaluation.clips is not None:
         return clip_cells(result.predictions, result.evaluation.clips["last"].classes)
     if result.evaluation.detection is not None and result.predictions.classes is not None:
-        return frame_cells(result.predictions, result.evaluation.detection)
+        return frame_cells(result.named, result.evaluation.detection)
     return None
 
 

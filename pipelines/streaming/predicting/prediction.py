@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.metrics.class_order import OrderFilter
 from pipelines.metrics.probabilities import ScoreKind, probabilities
 from pipelines.metrics.rejection import Rejection
 from pipelines.streaming.predicting.label_rule import LabelRule
@@ -31,7 +32,7 @@ class Prediction:
     warmup: bool  # fewer rows than the window holds were seen
     latency_ms: float  # from the moment at which the row's media had been played
     scores: NDArray[np.float32]  # (classes,) as the model gives them: before softmax or sigmoid, never smoothed
-    probabilities: NDArray[np.float64]  # (classes,) after softmax or sigmoid and smoothing
+    probabilities: NDArray[np.float64]  # (classes,) after softmax or sigmoid, smoothing and the order of the classes
     restart: bool = False  # the window restarted with this row
     model: str | None = None  # whose it is, where several models watch
 
@@ -66,13 +67,18 @@ class Interpreter:
         rule: LabelRule | None = None,
         smooth_rows: int = 1,
         rejection: Rejection | None = None,
+        order: OrderFilter | None = None,
     ) -> None:
-        """rejection: the model's own rule for "none of these"; None: it always names a class."""
+        """rejection: the model's own rule for "none of these"; None: it always names a class.
+
+        order: of classes that follow each other, for this source alone; None: any may follow any.
+        """
         self.class_names = tuple(class_names)
         self._score_kind = score_kind
         self._top_k = top_k
         self._rule = rule or LabelRule()
         self._rejection = rejection
+        self._order = order
         self._recent: deque[NDArray[np.float64]] = deque(maxlen=max(1, smooth_rows))
         self._evidence: deque[float] = deque(maxlen=max(1, smooth_rows))
 
@@ -80,15 +86,18 @@ class Interpreter:
         """Forget what came before a gap."""
         self._recent.clear()
         self._evidence.clear()
+        if self._order is not None:
+            self._order.restart()
 
     def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(classes,) -> (classes,): the mean of the newest rows' probabilities."""
+        """(classes,) -> (classes,): the mean of the newest rows' probabilities, in the order of the classes."""
         if self._rejection is None:
             self._recent.append(probabilities(scores, self._score_kind))
         else:
             self._recent.append(self._rejection.probabilities(scores, self._score_kind))
             self._evidence.append(float(self._rejection.evidence(scores)))
-        return self._recent[0] if len(self._recent) == 1 else np.mean(np.stack(list(self._recent)), axis=0)
+        mean = self._recent[0] if len(self._recent) == 1 else np.mean(np.stack(list(self._recent)), axis=0)
+        return mean if self._order is None else self._order.push(mean)
 
     def best(self, probabilities: NDArray[np.float64]) -> tuple[str | None, float, tuple[tuple[str, float], ...]]:
         """Label of the newest row, its score and the best classes, in order; equal ones in the checkpoint's order."""
@@ -113,8 +122,15 @@ class Interpreter:
             return [row.tolist() for row in self._recent]
         return [[*row.tolist(), known] for row, known in zip(self._recent, self._evidence, strict=True)]
 
-    def restore(self, state: list[list[float]]) -> None:
+    def order_state(self) -> list[float]:
+        """Plain JSON values for a snapshot: where in their order the classes stand, where they have one."""
+        return [] if self._order is None else self._order.state()
+
+    def restore(self, state: list[list[float]], order: Sequence[float] = ()) -> None:
+        """state, order: as `state` and `order_state` gave them."""
         self.restart()
+        if self._order is not None:
+            self._order.restore(order)
         classes = len(self.class_names)
         for row in state:
             self._recent.append(np.array(row[:classes], np.float64))

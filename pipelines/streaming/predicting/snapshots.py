@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import CheckpointError, InputError, OtherModelError, UsageError
 from pipelines.exporting.runtime import OnnxStep
+from pipelines.metrics.class_order import check_state
 from pipelines.parsing import json_value
 from pipelines.streaming.messages import Place
 from pipelines.streaming.predicting.engine import SteppingModel
@@ -34,6 +35,7 @@ class SourceProgress:
     over: bool
     smoothing: list[list[float]]  # what the interpreter remembers
     recent: list[list[float]] = field(default_factory=list)  # rows that a lagging model's last answers depend on
+    order: list[float] = field(default_factory=list)  # where it stands among classes that follow each other
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ def _check_whole(sources: Sequence[SourceProgress], state: StreamState, model: C
             if not all(0.0 <= value <= 1.0 for value in row[: model.config.classes]):
                 raise ValueError("probabilities that are none")
         _rows_of(source.recent, (model.config.input_width,))
+        check_state(_rows_of([source.order], (0, model.config.classes + 1))[0], model.config.classes)
 
 
 def _is_count(value: object) -> bool:

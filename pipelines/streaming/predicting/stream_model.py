@@ -18,6 +18,7 @@ from pipelines.features.joint import FeatureStream
 from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
+from pipelines.metrics.class_order import ClassOrder
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.settings import DEFAULT_MODEL, load_settings
@@ -45,6 +46,7 @@ class StreamModel:
     rejection: Rejection | None  # the model's own rule for "none of these"
     smoothing: float  # seconds over which its probabilities are averaged unless the user says otherwise
     feature_streams: FeatureStreams
+    order: ClassOrder | None = None  # how its classes follow each other; None: any may follow any
 
     @property
     def config(self) -> BaseConfig:
@@ -154,9 +156,10 @@ def open_model(
         class_names=names,
         features=spec,
         score_kind=activation or said.score_kind,
-        # The rule was fitted on the scores as the model was trained to give them.
         smoothing=said.smoothing,
+        # These rules were fitted on the scores as the model was trained to give them.
         rejection=said.rejection if activation in (None, said.score_kind) else None,
+        order=said.order if activation in (None, said.score_kind) else None,
         feature_streams=FeatureStreams(str(name or path.stem), spec, weights or {}, device),
     )
 

@@ -63,6 +63,8 @@ def store_rejection(path: Path, checkpoint: Checkpoint, rule: Rejection) -> None
         checkpoint.provenance,
         checkpoint.score_kind,
         rule,
+        checkpoint.smoothing,
+        checkpoint.order,
     )
 
 
