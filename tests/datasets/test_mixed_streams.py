@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pipelines.datasets.mixing.stream_mixer import Recording, in_a_room, shuffled
+from pipelines.datasets.mixing.stream_mixer import Recording, in_a_room, mix_stream, shuffled, sounding_part
 from pipelines.datasets.opening import open_dataset
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_sound
@@ -58,6 +60,33 @@ def test_other_sound_has_no_label(root: Path) -> None:
     assert lengths[1] > lengths[0] + 5
     events = [segment for item in mixed.split("train") for segment in item.segments or ()]
     assert len(events) == 24
+
+
+@given(
+    before=st.integers(0, 3000),
+    length=st.integers(400, 3000),
+    behind=st.integers(0, 3000),
+    softer=st.floats(35, 120),
+    rate=st.sampled_from([8000, 16000]),
+)
+def test_silence_at_the_ends_of_a_recording_belongs_to_no_word(
+    before: int, length: int, behind: int, softer: float, rate: int
+) -> None:
+    generator = np.random.default_rng(before + length + behind)
+    samples = generator.standard_normal(before + length + behind) * 10 ** (-softer / 20)
+    samples[before : before + length] = generator.standard_normal(length)
+    recording = Recording(1, samples.astype(np.float32), rate)
+
+    begin, end = sounding_part(recording.samples, rate)
+    assert abs(begin - before) <= 0.02 * rate and abs(end - (before + length)) <= 0.02 * rate
+    stream, events = mix_stream([recording, recording], generator)
+    assert [round((stop - start) * rate) for start, stop, _ in events] == [end - begin] * 2
+    assert all(0 <= start < stop <= len(stream) / rate for start, stop, _ in events)
+
+
+def test_a_recording_of_nothing_or_of_one_sample_is_itself() -> None:
+    for samples in (np.zeros(100), np.zeros(4000), np.ones(1)):
+        assert sounding_part(samples.astype(np.float32), 8000) == (0, len(samples))
 
 
 def test_a_shuffled_word_is_none_and_a_room_keeps_the_loudness() -> None:

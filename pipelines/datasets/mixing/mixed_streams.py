@@ -23,7 +23,7 @@ from pipelines.datasets.mixing.stream_mixer import Recording, levelled, mix_stre
 from pipelines.errors import UsageError
 from pipelines.files import write_text
 
-VERSION = 4  # of the mixing: another number makes other streams
+VERSION = 5  # of the mixing: another number makes other streams
 HIGHEST_PITCH = 0.4  # beyond, words are not those of people any more
 EXCERPT = (0.3, 2.0)  # seconds of other sound between two words
 EXCERPT_CHANCE = 0.5  # of other sound between two words, where there is any

@@ -23,6 +23,8 @@ ECHO = (3.0, 15.0)  # decibels by which the whole echo is below what was said
 LOWEST, HIGHEST = (60.0, 300.0), (2600.0, 4000.0)  # Hz: where a microphone begins and ends to hear
 COLOUR = 3.0  # decibels: deviation of a microphone's response between them
 COLOUR_KNOTS = 6
+SOFTEST = 30.0  # decibels below its loudest moment: what is softer at the ends of a recording is not its sound any more
+MOMENT = 0.02  # seconds
 FADE = 0.005  # seconds at both ends of a recording and a burst: no clicks
 
 
@@ -56,6 +58,17 @@ def levelled(samples: Samples) -> Samples:
     return np.asarray(centred / max(float(np.sqrt(np.mean(centred**2))), 1e-6), dtype=np.float32)
 
 
+def sounding_part(samples: Samples, rate: int) -> tuple[int, int]:
+    """First sample of the sound in (n,) and the one after its last: silence at both ends belongs to nothing."""
+    length = min(max(round(MOMENT * rate), 1), len(samples))
+    energy = np.concatenate([[0.0], np.cumsum(samples.astype(np.float64) ** 2)])
+    last = len(samples) - length
+    starts = np.append(np.arange(0, last, max(length // 2, 1)), last)
+    power = energy[starts + length] - energy[starts]
+    loud = starts[power >= power.max() * 10 ** (-SOFTEST / 10)]
+    return int(loud[0]), int(loud[-1]) + length
+
+
 def shuffled(recording: Recording, generator: np.random.Generator) -> Recording:
     """Something that sounds like the same voice and is none of its words: backwards, or its pieces in another order."""
     pieces = np.array_split(recording.samples, int(generator.integers(2, 5)))
@@ -85,7 +98,10 @@ def plan_streams(
 def mix_stream(
     recordings: Sequence[Recording], generator: np.random.Generator, room: bool = False
 ) -> tuple[Samples, list[tuple[float, float, int]]]:
-    """One stream (n,) and what is in it: (start, end, label) in seconds. room: heard through a room and microphone."""
+    """One stream (n,) and what is in it: (start, end, label) in seconds. room: heard through a room and microphone.
+
+    An event lasts as long as its sound, not as its file: how much silence somebody left at the ends says nothing.
+    """
     rate = recordings[0].rate
     pieces: list[Samples] = [_pause(rate, generator)]
     events = []
@@ -96,7 +112,8 @@ def mix_stream(
         pieces += [_faded(recording.samples, rate) * np.float32(level), pause]
         end = position + len(recording.samples)
         if recording.label is not None:
-            events.append((position / rate, end / rate, recording.label))
+            begin, behind = sounding_part(recording.samples, rate)
+            events.append(((position + begin) / rate, (position + behind) / rate, recording.label))
         position = end + len(pause)
     speech = np.concatenate(pieces)
     if room:
