@@ -11,10 +11,16 @@ _IMPORTS = "<frozen importlib._bootstrap>"  # the file that importing code stand
 ENDINGS: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
-class Terminated(KeyboardInterrupt):
-    """Somebody sent SIGTERM; it ends a command as Ctrl-C does, with its own exit code."""
+class Interrupted(KeyboardInterrupt):
+    """Somebody pressed Ctrl-C or sent SIGTERM; each has its own exit code.
 
-    signal = signal.SIGTERM
+    Not a plain KeyboardInterrupt: where that leaves an `eval` or `exec` of text, Python notes it for good (typer
+    evaluates the annotations of every command so), and kills itself at the end whatever the exit code.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.signal = number
 
 
 def exit_code(number: int) -> int:
@@ -42,7 +48,7 @@ def _end(number: int, frame: FrameType | None) -> None:
             os.write(2, f"cotrans: error: {ENDINGS[number]}\n".encode())
         finally:
             os._exit(exit_code(number))
-    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+    raise Interrupted(number)
 
 
 def _importing(frame: FrameType | None) -> bool:

@@ -11,7 +11,6 @@ from typing import Any
 import typer
 
 from cotrans_cli.arguments.help_text import examples, tidy
-from cotrans_cli.arguments.usage_message import usage_message
 from cotrans_cli.commands import (
     convert,
     data,
@@ -90,6 +89,8 @@ def main() -> None:
     prepare_output()
     code = run(sys.argv[1:])
     _flush()
+    for number in ENDINGS:  # all is said: a signal now would only break into Python's own goodbye
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
 
 
@@ -102,7 +103,7 @@ def run(arguments: list[str]) -> int:
     except CotransError as error:
         return _fail(str(error), error.exit_code)
     except _ClickUsageError as error:
-        message = usage_message(error.format_message(), _command_names())
+        message = " ".join(error.format_message().split())
         if not message:  # no arguments at all: the help has been printed
             return 2
         context = getattr(error, "ctx", None)
@@ -132,11 +133,6 @@ def run(arguments: list[str]) -> int:
             raise
         return _fail(f"{type(error).__name__}: {error} (a bug: --debug shows where)".replace("\n", " "), 1)
     return result if isinstance(result, int) else 0
-
-
-def _command_names() -> list[str]:
-    commands = [command.name or "" for command in app.registered_commands]
-    return commands + [group.name or "" for group in app.registered_groups]
 
 
 def _defaults() -> dict[str, dict[str, Any]]:

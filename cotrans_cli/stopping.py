@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from cotrans_cli.entry import Interrupted
+
 if TYPE_CHECKING:
     from pipelines.streaming.run import StreamRun
 
@@ -19,7 +21,7 @@ def stopping(run: StreamRun) -> Iterator[list[int]]:
 
     def stop(number: int, _: object) -> None:
         if caught:
-            raise KeyboardInterrupt
+            raise Interrupted(number)
         caught.append(number)
         # Not here: the handler may have interrupted the very code that holds the lock that stopping needs.
         Thread(target=run.stop, daemon=True).start()

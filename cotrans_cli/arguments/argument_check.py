@@ -1,35 +1,105 @@
-"""What is wrong with arguments whatever the command is: an option that is given twice, a name that is empty."""
+"""What is wrong with arguments whatever the command is, in the words of all other errors of cotrans."""
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, get_args
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+from pipelines.wording import nearest
+
+NUMBERS: dict[type, str] = {int: "a whole number", float: "a number"}
+
+
+class WrongArgument(typer.BadParameter):
+    """A mistake in our own words, to which click adds none."""
+
+    def format_message(self) -> str:
+        return self.message
 
 
 class CheckedCommand(TyperCommand):
-    """A command that refuses what would otherwise be taken silently."""
+    """A command that refuses what would otherwise be taken silently, or be said in other words."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:  # not while a shell asks for completions
             self._check(ctx, list(args))
-        return super().parse_args(ctx, args)
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            raise self._worded(ctx, given, error) from error
 
     def _check(self, ctx: Any, args: list[str]) -> None:
-        parsed: Any = self.make_parser(ctx).parse_args(args=args)
-        values, _, order = parsed
+        values, _, order = self._parsed(ctx, args)
         counts = Counter(parameter.name for parameter in order)
         for parameter in order:
+            given = list(_texts(values.get(parameter.name)))
             if parameter.param_type_name == "argument":
-                given = values.get(parameter.name)
-                if given == "" or (isinstance(given, (list, tuple)) and "" in given):
+                if "" in given:
                     name = (parameter.metavar or parameter.name.upper()).removesuffix("...")
-                    raise typer.BadParameter(f"{name} is empty: name something", ctx=ctx)
+                    raise WrongArgument(f"{name} is empty: name something", ctx=ctx)
             elif counts[parameter.name] > 1 and not (parameter.multiple or parameter.is_flag or parameter.count):
                 joined = parameter.metavar is not None and "," in parameter.metavar
                 advice = "give it once, with commas between names" if joined else "give it once"
-                raise typer.BadParameter(
-                    f"{parameter.opts[0]} is given {counts[parameter.name]} times: {advice}", ctx=ctx
-                )
+                raise WrongArgument(f"{parameter.opts[0]} is given {counts[parameter.name]} times: {advice}", ctx=ctx)
+
+    def _worded(self, ctx: Any, args: list[str], error: typer.BadParameter) -> typer.BadParameter:
+        """What is wrong with a word or a number, by the type that the command declares for it."""
+        parameter: Any = error.param
+        if isinstance(error, WrongArgument) or parameter is None or self.callback is None:
+            return error
+        declared = inspect.signature(self.callback, eval_str=True).parameters.get(parameter.name)
+        option = next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
+        for kind in _kinds(declared.annotation if declared is not None else None):
+            for text in _texts(self._parsed(ctx, args)[0].get(parameter.name)):
+                if issubclass(kind, Enum) and text not in (words := [choice.value for choice in kind]):
+                    return WrongArgument(f"unknown {option} '{text}': choose from {', '.join(words)}", ctx=ctx)
+                if kind in NUMBERS and not _makes(kind, text):
+                    return WrongArgument(f"{option} must be {NUMBERS[kind]}", ctx=ctx)
+        return error
+
+    def _parsed(self, ctx: Any, args: list[str]) -> Any:
+        """Texts by parameter, what is left over, and the parameters in their order."""
+        return self.make_parser(ctx).parse_args(args=list(args))
+
+
+class CheckedGroup(TyperGroup):
+    """A group of commands that says which one was meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = nearest(name, self.list_commands(ctx))
+            advice = f" Did you mean '{near}'?" if near else ""
+            raise WrongArgument(f"No such command '{name}'.{advice}", ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _kinds(annotation: Any) -> Iterator[type]:
+    """The classes that an annotation is made of: of `Annotated[list[Mode] | None, …]`, Mode and NoneType."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _kinds(part)
+
+
+def _makes(kind: type, text: str) -> bool:
+    try:
+        kind(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _texts(part)

@@ -1,12 +1,12 @@
-"""What a shell completes: names of models, datasets, formats, features, weights and recipes.
+"""What a shell completes and a help page lists: names of models, datasets, formats, features, weights and recipes.
 
 The values come from the tables that the commands themselves go by, by the name of the option or argument, so that a
-new command has them without a line of its own.
+new command has them without a line of its own, and a new value is completed and listed without one either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 
@@ -52,6 +52,7 @@ def _extractors() -> Iterable[str]:
     return EXTRACTORS
 
 
+PLACE = "{values}"  # in the help of an option
 Values = Callable[[], Iterable[str]]
 # Command and option or argument; a star stands for every command.
 TABLE: dict[tuple[str, str], Values] = {
@@ -79,10 +80,35 @@ TABLE: dict[tuple[str, str], Values] = {
 def complete_values(command: str, parameters: Iterable[Any]) -> None:
     """Tell the parameters of a command ("data get") what they may be."""
     for parameter in parameters:
-        names = [*parameter.opts, parameter.name]
-        values = next((TABLE[key] for name in names for key in ((command, name), ("*", name)) if key in TABLE), None)
+        values = _values_of(command, parameter)
         if values is not None:
             parameter._custom_shell_complete = _matching(values)
+
+
+def list_values(command: str, parameters: Iterable[Any]) -> None:
+    """Put the values that there are in the place of {values} in the help of a command's parameters."""
+    for parameter in parameters:
+        text = getattr(parameter, "help", None) or ""
+        values = _values_of(command, parameter) if PLACE in text else None
+        if values is not None:
+            parameter.help = text.replace(PLACE, ", ".join(_families(values())))
+
+
+def _families(values: Iterable[str]) -> Iterator[str]:
+    """The values; of those that are called FAMILY:NAME, one stands for all."""
+    before = ""
+    for value in values:
+        family, colon, _ = value.partition(":")
+        if not colon:
+            yield value
+        elif family != before:
+            yield f"{value} (and others)"
+        before = family
+
+
+def _values_of(command: str, parameter: Any) -> Values | None:
+    names = [*parameter.opts, parameter.name]
+    return next((TABLE[key] for name in names for key in ((command, name), ("*", name)) if key in TABLE), None)
 
 
 def _matching(values: Values) -> Callable[[Any, Any, str], list[str]]:

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
-from cotrans_cli.arguments.argument_check import CheckedCommand
-from cotrans_cli.arguments.completion import complete_values
+from cotrans_cli.arguments.argument_check import CheckedCommand, CheckedGroup
+from cotrans_cli.arguments.completion import complete_values, list_values
 
 WIDTH = 78  # 80 columns, less the margins of the help page
 PROGRAMS = ("cotrans ", "torchrun ")
@@ -27,6 +26,10 @@ class _Command(CheckedCommand):
         complete_values(ctx.command_path.partition(" ")[2], parameters)
         return parameters
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        list_values(ctx.command_path.partition(" ")[2], self.get_params(ctx))
+        super().format_help(ctx, formatter)
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """`[OPTIONS] SOURCE...`; what may be left out stands in brackets."""
         arguments = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "argument"]
@@ -35,7 +38,7 @@ class _Command(CheckedCommand):
         return ["[OPTIONS]", *shown]
 
 
-class _Group(TyperGroup):
+class _Group(CheckedGroup):
     def get_params(self, ctx: Any) -> Any:
         return _worded(super().get_params(ctx), ctx)
 

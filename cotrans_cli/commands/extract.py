@@ -47,8 +47,7 @@ def extract(
         typer.Option(
             "--features",
             "-f",
-            help="musicnn, speech, logmel, vggish, yamnet, efficientnet_lite0, resnet50, mobilenet_v2, "
-            "resnet50-flow, librosa:mfcc (and others), onnx:FILE, tflite:FILE; several joined by +.",
+            help="{values}, onnx:FILE, tflite:FILE; several joined by +.",
             show_default="musicnn for sound, efficientnet_lite0 for pictures without sound",
         ),
     ] = "auto",

@@ -120,7 +120,7 @@ def stream(
             "--format",
             "-f",
             metavar="FORMAT",
-            help="table, jsonl, csv, srt or vtt.",
+            help="{values}.",
             rich_help_panel=OUTPUT,
             show_default="by the suffix of --out; a live view on a terminal, otherwise table",
         ),

@@ -14,6 +14,7 @@ from pipelines.parsing import parsing
 from pipelines.streaming.observing import Observer
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
+from pipelines.streaming.output.formats import SUBTITLES
 from pipelines.streaming.output.sinks import Sink
 from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.pipeline import Stream
@@ -57,7 +58,9 @@ class StreamRun:
         check_outputs(options, watched(sources, models), models)
         merged = options.report is not None or (options.output is not None and options.output.by_segments)
         if options.prediction.least and not merged:
-            raise UsageError("--least is about stretches: it goes with --segments, srt, vtt and --report")
+            raise UsageError(
+                f"--least is about stretches: it goes with --segments, {', '.join(SUBTITLES)} and --report"
+            )
         if not options.prediction.order and all(model.order is None for model in models):
             names = ", ".join(model.name for model in models)
             raise UsageError(f"--no-order: the classes of {names} have no order: leave it out")

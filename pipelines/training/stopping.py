@@ -11,6 +11,14 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
+class StoppedAtOnce(KeyboardInterrupt):
+    """The second signal came before the step was over: nothing more was saved."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("stopped at once")
+        self.signal = number
+
+
 class StopRequest:
     """Set by the first signal; the second one ends the program in the usual way."""
 
@@ -21,7 +29,7 @@ class StopRequest:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.wanted:
-            raise KeyboardInterrupt
+            raise StoppedAtOnce(number)
         self.wanted, self.signal = True, number
         if self._on_request is not None:
             self._on_request()

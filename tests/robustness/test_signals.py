@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from cotrans_cli.entry import ENDINGS
 from tests.robustness.small_run import started
 from tests.streaming.made_streams import write_model, write_rows
 
@@ -29,6 +33,23 @@ def test_signals_while_importing(tmp_path: Path, number: signal.Signals, delay: 
     assert process.returncode == CODES[number], err
     assert all(line.endswith("}") for line in out.splitlines())
     assert not list(tmp_path.glob(".*.part"))
+
+
+@pytest.mark.parametrize("number", [*CODES])
+def test_a_signal_while_text_is_evaluated(tmp_path: Path, number: signal.Signals) -> None:
+    """As typer does with annotations: Python remembers a KeyboardInterrupt that leaves an `eval`, caught or not."""
+    (tmp_path / "ended.py").write_text(
+        "import os\n"
+        "import cotrans_cli.main\n"
+        "from cotrans_cli.entry import main\n"
+        f"cotrans_cli.main._defaults = lambda: eval('[os.kill(os.getpid(), {number:d})] + [0 for _ in range(10**6)]')\n"
+        "main()\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    command = [sys.executable, "-m", "ended", "models"]
+    ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == CODES[number], ended.stderr
+    assert ended.stderr == f"cotrans: error: {ENDINGS[number]}\n"
 
 
 def wait_for_imports(process: int) -> None:

@@ -35,7 +35,9 @@ class OutputOptions:
             self._check_suffix(self.out)
         self._check_agreement()
         if self.scores and (self.segments or self.chosen in SUBTITLES):
-            raise UsageError("--scores is about single frames: it does not go with --segments, srt and vtt")
+            raise UsageError(
+                f"--scores is about single frames: it does not go with --segments, {' and '.join(SUBTITLES)}"
+            )
         if self.scores and not FORMATS[self.chosen].all_scores:
             able = " or ".join(name for name, kind in FORMATS.items() if kind.all_scores)
             raise UsageError(f"--scores needs --format {able}")
