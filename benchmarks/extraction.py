@@ -164,7 +164,7 @@ def _against_eager(repeats: int) -> dict[str, Any]:
         "cotrans_per_second": PICTURES / min(times["fast"][1:]),
         "times_faster": min(times["eager"][1:]) / min(times["fast"][1:]),
         "with_scaling_per_second": PICTURES / whole,
-        "largest_difference": max(float((fast(one) - module.embed(one)).abs().max()) for one in pictures[:3]),
+        "largest_difference": max(float((fast(image) - module.embed(image)).abs().max()) for image in pictures[:3]),
     }
 
 

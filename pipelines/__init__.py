@@ -16,8 +16,9 @@ Importing this imports none of it, and no PyTorch: names are looked up when they
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pipelines.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pipelines.api.conversion import convert as convert
@@ -57,14 +58,7 @@ _PUBLIC = {
     "Progress": "pipelines.api.progress",
 }
 __all__ = ["__version__", *_PUBLIC]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
-    globals()[name] = value  # looked up once
-    return value
+__getattr__ = lazy_names(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

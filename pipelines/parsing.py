@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from pipelines.errors import CotransError
+from pipelines.errors import CotransError, InputError
 from pipelines.wording import one_line
 
+Choice = TypeVar("Choice", bound=str)
 LARGEST_INTEGER = 1 << 64  # what no number in a file of ours, or of anybody whose files we read, comes near
 
 
@@ -34,6 +36,14 @@ def reason(error: BaseException) -> str:
     return one_line(said) or type(error).__name__
 
 
+def choice_of(text: object, known: Sequence[Choice]) -> Choice:
+    """The one of the known words that a text is; ValueError where it is none of them."""
+    for choice in known:
+        if choice == text:
+            return choice
+    raise ValueError(f"'{one_line(str(text))}' is none of {', '.join(known)}")
+
+
 def json_text(value: Any, indent: int | None = None) -> str:
     """A value as JSON that a terminal shows as it is: what is no letter or sign is written as \\uXXXX."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
@@ -51,6 +61,21 @@ def json_value(text: str | bytes) -> Any:
         return json.loads(text, parse_int=_machine_integer)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
+
+
+def read_document(path: Path, format: str, version: int, what: str) -> dict[str, Any]:
+    """The JSON object in a file of ours, which says its `format` and `version`. what: for a message ("a part …")."""
+    try:
+        value = json_value(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not {what}: it is no JSON ({one_line(str(error))})") from error
+    if not isinstance(value, dict) or value.get("format") != format:
+        raise InputError(f"{path} is not {what}")
+    if value.get("version") != version:
+        raise InputError(f"{path} has version {value.get('version')}; this cotrans reads version {version}")
+    return value
 
 
 def require_machine_numbers(value: Any) -> None:

@@ -28,3 +28,10 @@ def shared_dir() -> Path:
     if not path.is_dir():
         pytest.skip("../shared is not here")
     return path
+
+
+@pytest.fixture
+def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the settings nor the cache of whoever runs the tests."""
+    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))

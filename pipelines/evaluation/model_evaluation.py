@@ -102,7 +102,7 @@ def evaluate_model(
     if agreement is not None:
         require_agreement(agreement, tolerance)
     labelled = [predictions_of(run, dataset, items, model.config.lag, score_kind, order) for run in runs]
-    evaluations = [score_dataset(one.predictions, dataset, rules, options, one.named) for one in labelled]
+    evaluations = [score_dataset(answers.predictions, dataset, rules, options, answers.named) for answers in labelled]
     if dataset.kind == "clips":
         labels = {name: item.label for name, item in items.items() if item.label is not None}
         heard = run_model(model, list(foreign), "chunk", workers).outputs if foreign else {}
@@ -126,7 +126,7 @@ def evaluate_model(
         evaluation=evaluations[0],
         predictions=predictions,
         named=labelled[0].named or predictions,
-        scores={run.mode: one.value for run, one in zip(runs, evaluations, strict=True)},
+        scores={run.mode: evaluation.value for run, evaluation in zip(runs, evaluations, strict=True)},
         speeds=speeds,
         step=speeds["stream"] if "stream" in speeds else time_steps(model, usable, dataset.hop),
         agreement=agreement,

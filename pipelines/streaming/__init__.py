@@ -12,9 +12,10 @@ Names are looked up when they are used: what only reads options or finds sources
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from pipelines.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from pipelines.model.precision import Precision
@@ -47,14 +48,7 @@ _PUBLIC = {
     "open_model": "pipelines.streaming.predicting.stream_model",
 }
 __all__ = [*_PUBLIC, "open_stream"]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
-    globals()[name] = value  # looked up once
-    return value
+__getattr__ = lazy_names(__name__, _PUBLIC)
 
 
 def open_stream(

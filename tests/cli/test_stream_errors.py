@@ -17,11 +17,7 @@ from tests.streaming.rtsp_server import rtsp_server
 
 Output = pytest.CaptureFixture[str]
 
-
-@pytest.fixture(autouse=True)
-def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
-    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 def test_errors_are_one_line_with_an_exit_code(tmp_path: Path, capsys: Output) -> None:

@@ -17,11 +17,7 @@ from tests.streaming.made_streams import write_model, write_rows, write_sound
 
 Output = pytest.CaptureFixture[str]
 
-
-@pytest.fixture(autouse=True)
-def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
-    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 def test_threads_and_workers_that_no_machine_has(tmp_path: Path, capsys: Output) -> None:

@@ -19,11 +19,7 @@ Output = pytest.CaptureFixture[str]
 STEERING = ("\x1b", "\x9b", "\x07", "\r", "\u202e")
 STRANGE = os.fsdecode(b"str\xff\xfeange")
 
-
-@pytest.fixture(autouse=True)
-def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
-    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 def test_file_names_that_are_not_utf_8(tmp_path: Path) -> None:

@@ -22,11 +22,7 @@ Output = pytest.CaptureFixture[str]
 BAD = 8  # the row that is finite and too large
 ROWS = 30
 
-
-@pytest.fixture(autouse=True)
-def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
-    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 @pytest.fixture

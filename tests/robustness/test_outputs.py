@@ -19,11 +19,7 @@ from tests.streaming.made_streams import write_model, write_rows
 Output = pytest.CaptureFixture[str]
 ROWS = 60
 
-
-@pytest.fixture(autouse=True)
-def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
-    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 @pytest.fixture

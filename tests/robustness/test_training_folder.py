@@ -21,10 +21,7 @@ class KilledError(BaseException):
     """Stands for SIGKILL: nothing in the program catches it."""
 
 
-@pytest.fixture(autouse=True)
-def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COTRANS_CONFIG", str(tmp_path / "config.toml"))
-    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item
 from pipelines.datasets.own.media_check import check_media
 from pipelines.datasets.own.split_rule import UNDECIDED, SplitRule
+from pipelines.datasets.published.table_file import read_table
 from pipelines.errors import InputError
 from pipelines.wording import listed
 
@@ -50,15 +50,7 @@ def open_esc50(root: Path, classes: Sequence[str] | None, rule: SplitRule) -> Da
 
 
 def _rows(table: Path) -> list[dict[str, str]]:
-    try:
-        with table.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
-            if missing:
-                raise InputError(f"{table} has no column {', '.join(missing)}: it is not the table of ESC-50")
-            rows = [{name: row[name] or "" for name in COLUMNS} for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"cannot read {table}: {error}") from error
+    rows = read_table(table, COLUMNS, "ESC-50")
     outside = [row["filename"] for row in rows if Path(row["filename"]).name != row["filename"]]
     if outside:
         raise InputError(f"{table} names files that are not plain names: {listed(outside)}")

@@ -6,13 +6,13 @@ in `clips/`. W. McNally et al., "GolfDB: A Video Database for Golf Swing Sequenc
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item, Segment
 from pipelines.datasets.own.media_check import check_media
+from pipelines.datasets.published.table_file import read_table
 from pipelines.datasets.rows.feature_files import attach_features
 from pipelines.errors import InputError, UsageError
 from pipelines.wording import listed
@@ -93,21 +93,14 @@ def open(
 def read_swings(table: Path) -> list[Swing]:
     """The lines of the table, checked."""
     columns = ("file", "player", "fold", *EVENTS, "frames")
-    try:
-        with table.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            absent = [name for name in columns if name not in (reader.fieldnames or [])]
-            if absent:
-                raise InputError(f"{table} has no column {', '.join(absent)}: it is not the table of GolfDB. {OBTAIN}")
-            return [_swing(table, line, row) for line, row in enumerate(reader, 2)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"dataset golf: cannot read {table}: {error}. {OBTAIN}") from error
+    rows = read_table(table, columns, "GolfDB", f". {OBTAIN}")
+    return [_swing(table, line, row) for line, row in enumerate(rows, 2)]
 
 
-def _swing(table: Path, line: int, row: dict[str, str | None]) -> Swing:
-    values = {name: row[name] or "" for name in ("file", "player", "fold")}
+def _swing(table: Path, line: int, row: dict[str, str]) -> Swing:
+    values = {name: row[name] for name in ("file", "player", "fold")}
     try:
-        *events, frames = (int(row[name] or "") for name in (*EVENTS, "frames"))
+        *events, frames = (int(row[name]) for name in (*EVENTS, "frames"))
     except ValueError as error:
         raise InputError(f"{table}, line {line}: the frames of events must be whole numbers: {error}") from error
     in_order = all(first < second for first, second in zip((0, *events), (*events, frames), strict=True))

@@ -69,7 +69,7 @@ def score_spotting(
 ) -> Spotting:
     """hop: seconds between rows; lag: rows by which answers come later than the row that they are about."""
     truth = predictions.label if predictions.label.ndim == 1 else predictions.label.argmax(axis=1)
-    events = found = 0
+    events = hits = 0
     alarms = dict.fromkeys((name for number, name in enumerate(class_names) if number != background), 0)
     delays: list[float] = []
     edges = [*predictions.starts().tolist(), predictions.frames]
@@ -80,7 +80,7 @@ def score_spotting(
             answers = [spot for spot in heard if _meets(spot, event)]
             events += 1
             if answers:
-                found += 1
+                hits += 1
                 # Known once the second row of the spot has been answered.
                 known = max(answers[0].begin, event.begin) + LEAST_ROWS + lag
                 delays.append((known - event.end) * hop)
@@ -88,7 +88,7 @@ def score_spotting(
             if not any(_meets(spot, event) for event in said):
                 alarms[class_names[spot.label]] += 1
     hours = predictions.frames * hop / 3600
-    return Spotting(events, found, alarms, hours, float(np.mean(delays)) if delays else None)
+    return Spotting(events, hits, alarms, hours, float(np.mean(delays)) if delays else None)
 
 
 def _meets(spot: Spot, event: Spot) -> bool:

@@ -27,7 +27,7 @@ from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.evaluation.comparison import ComparisonOptions
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.files import unwritable, write_text
-from pipelines.parsing import json_value
+from pipelines.parsing import read_document
 from pipelines.running.passes import Outputs
 from pipelines.running.runner import MODES, Damage, Run
 from pipelines.shard import Shard, parse_shard
@@ -108,16 +108,7 @@ def read_parts(paths: Sequence[Path]) -> dict[Path, Part]:
 
 def read_part(path: Path) -> Part:
     """Read what `write_part` wrote; anything else is an error."""
-    try:
-        value = json_value(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a part of an evaluation: it is no JSON") from error
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InputError(f"{path} is not a part of an evaluation, as --shard I/N --out FILE writes them")
-    if value.get("version") != VERSION:
-        raise InputError(f"{path} has version {value.get('version')}; this cotrans reads version {VERSION}")
+    value = read_document(path, FORMAT, VERSION, "a part of an evaluation, as --shard I/N --out FILE writes them")
     try:
         return _part(value)
     except (KeyError, TypeError, ValueError, AttributeError, CotransError) as error:

@@ -185,16 +185,13 @@ def tables(comparison: Comparison) -> list[tuple[str, Table]]:
 
 def agreement_lines(comparison: Comparison) -> list[str]:
     """The proof that the modes are the same, a line for each model."""
-    lines = []
-    for row in comparison.rows:
-        agreement = row.first.agreement
-        if agreement is not None:
-            lines.append(
-                f"{row.name}: {', '.join(row.first.scores)} agree: the outputs differ by at most "
-                f"{agreement.relative:.1e} of the largest logit ({agreement.absolute:.1e}, {agreement.modes[0]} "
-                f"against {agreement.modes[1]}); the same class at {100 * agreement.same_class:.2f} % of all rows"
-            )
-    return lines
+    return [
+        f"{row.name}: {', '.join(row.first.scores)} agree: the outputs differ by at most {proof.relative:.1e} of the "
+        f"largest logit ({proof.absolute:.1e}, {proof.modes[0]} against {proof.modes[1]}); the same class at "
+        f"{100 * proof.same_class:.2f} % of all rows"
+        for row in comparison.rows
+        if (proof := row.first.agreement) is not None
+    ]
 
 
 def loss_lines(comparison: Comparison) -> list[str]:

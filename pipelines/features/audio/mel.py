@@ -40,6 +40,10 @@ class MelFrontEnd:
         magnitude = float(periodic_hann(self.frame_length - 2 * self.margin).sum())
         return self.scale * magnitude**self.exponent * float(self.filters.sum(0).max()) + self.offset
 
+    def span(self, frames: int) -> int:
+        """Samples that so many frames in a row see."""
+        return (frames - 1) * self.frame_hop + self.frame_length
+
     def frames(self, samples: Samples) -> Frames:
         """(samples,) to (frames, bands): every frame that fits into `samples`, the first one at its start."""
         if len(samples) < self.frame_length:

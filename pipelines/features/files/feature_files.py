@@ -19,7 +19,7 @@ from pipelines.features.files.npy_reader import read_npy
 from pipelines.features.files.npy_writer import HEADER, Dtype, NpyWriter
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
-from pipelines.parsing import json_value
+from pipelines.parsing import read_document
 from pipelines.wording import one_line
 
 FORMAT = "cotrans-features"
@@ -147,14 +147,7 @@ def write_manifest(files: TargetFiles, manifest: Manifest) -> None:
 
 def read_manifest(path: Path) -> Manifest:
     """The manifest in a file; anything else is an error."""
-    try:
-        value = json_value(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a feature manifest: {error}") from error
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InputError(f"{path} is not a feature manifest")
-    if value.get("version") != VERSION:
-        raise InputError(f"{path} has version {value.get('version')}; this cotrans reads version {VERSION}")
+    value = read_document(path, FORMAT, VERSION, "a feature manifest")
     try:
         manifest = Manifest(
             spec=FeatureSpec.from_dict(value["spec"]),

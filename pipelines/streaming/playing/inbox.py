@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from threading import Condition, Event, Lock
+from typing import TypeVar
 
 from pipelines.streaming.messages import Ended, Row
 
+Taken = TypeVar("Taken")
 OnDropped = Callable[[int, int], None]  # source, rows
 PATIENCE = 0.2  # seconds between looks at whether the stream is to stop
 
@@ -70,18 +72,12 @@ class Inbox:
 
     def take(self) -> list[tuple[int, Row | Ended]]:
         """The oldest item of every slot that has one, or a newer one where that is too late; empty at the end."""
-        with self._filled:
-            while not self._stop.is_set():
-                ready = [(slot, self._next(queue)) for slot, queue in enumerate(self._queues) if queue]
-                if ready:
-                    # A source that was full refills its queue by the half: fewer threads take turns.
-                    if any(len(self._queues[slot]) <= self._capacity // 2 for slot, _ in ready):
-                        self._drained.notify_all()
-                    return ready
-                if not any(self._open):
-                    return []
-                self._filled.wait(PATIENCE)
-            return []
+
+        def ready() -> list[tuple[int, Row | Ended]]:
+            return [(slot, self._next(queue)) for slot, queue in enumerate(self._queues) if queue]
+
+        # A source that was full refills its queue by the half: fewer threads take turns.
+        return self._await(ready, self._capacity // 2)
 
     def take_runs(self, longest: Callable[[int, Row], int]) -> list[tuple[int, list[Row] | Ended]]:
         """Of every slot that has them, rows that follow one another, or the end of a source; empty at the end.
@@ -89,15 +85,24 @@ class Inbox:
         longest: from a slot and its oldest row to the length of a run. A run is shorter only where its source ends or
         its window restarts, so its length does not depend on who is faster. None of its rows may be late.
         """
+
+        def ready() -> list[tuple[int, list[Row] | Ended]]:
+            runs = ((slot, self._run(slot, queue, longest)) for slot, queue in enumerate(self._queues) if queue)
+            return [(slot, run) for slot, run in runs if run is not None]
+
+        return self._await(ready, self._capacity)
+
+    def _await(self, ready: Callable[[], list[tuple[int, Taken]]], refill: int) -> list[tuple[int, Taken]]:
+        """What `ready` takes out, as soon as there is any; empty at the end.
+
+        refill: sources that wait for room are woken when a queue that something was taken of has no more than this.
+        """
         with self._filled:
             while not self._stop.is_set():
-                ready: list[tuple[int, list[Row] | Ended]] = []
-                for slot, queue in enumerate(self._queues):
-                    if queue and (run := self._run(slot, queue, longest)) is not None:
-                        ready.append((slot, run))
-                if ready:
-                    self._drained.notify_all()
-                    return ready
+                if taken := ready():
+                    if any(len(self._queues[slot]) <= refill for slot, _ in taken):
+                        self._drained.notify_all()
+                    return taken
                 if not any(self._open):
                     return []
                 self._filled.wait(PATIENCE)

@@ -275,5 +275,5 @@ def _frames(media: Path, trainable: Trainable) -> Frames:
     if resampler is not None:
         parts.append(resampler.flush())
     samples = np.concatenate(parts)
-    needed = (trainable.frames - 1) * front_end.frame_hop + front_end.frame_length
+    needed = front_end.span(trainable.frames)
     return front_end.frames(np.pad(samples, (0, max(0, needed - len(samples)))))

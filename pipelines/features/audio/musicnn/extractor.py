@@ -142,16 +142,15 @@ def build_musicnn(
     paths = [weights_path or shipped_weights(name) for name in names]
     taggers = [_tagger(name, None if random_weights else path) for name, path in zip(names, paths, strict=True)]
     front_end = musicnn_front_end()
-    window = (FRAMES - 1) * front_end.frame_hop + front_end.frame_length  # samples
     spec = ExtractorSpec(
         name="musicnn",
         kind="audio",
         width=width,
-        window=window / front_end.sample_rate,
+        window=front_end.span(FRAMES) / front_end.sample_rate,
         options={"output": output, "network": network},
         weights=RANDOM if random_weights else "+".join(file_sha256(path) for path in paths),
     )
-    clock = SampleClock(hop, front_end.sample_rate, window, align)
+    clock = SampleClock(hop, front_end.sample_rate, front_end.span(FRAMES), align)
     return WindowedExtractor(spec, clock, front_end, FRAMES, _rows_of(taggers, layers), GRID)
 
 

@@ -60,15 +60,14 @@ def build_speech(
         network = load_speech(path)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     front_end = speech_front_end()
-    window = (FRAMES - 1) * front_end.frame_hop + front_end.frame_length  # samples
     spec = ExtractorSpec(
         name="speech",
         kind="audio",
         width=WIDTH,
-        window=window / front_end.sample_rate,
+        window=front_end.span(FRAMES) / front_end.sample_rate,
         weights=RANDOM if random_weights else file_sha256(path),
     )
-    clock = SampleClock(hop, front_end.sample_rate, window, align)
+    clock = SampleClock(hop, front_end.sample_rate, front_end.span(FRAMES), align)
     rows_of = _rows_of(network) if windows_share(hop * front_end.sample_rate / front_end.frame_hop) else _alone(network)
     reach = ceil(SHARED_SECONDS / hop)
     return WindowedExtractor(spec, clock, front_end, FRAMES, rows_of, block_rows=BLOCK_ROWS, reach=reach)
