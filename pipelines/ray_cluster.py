@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipelines import __version__
-from pipelines.errors import InputError, MissingDependencyError, UsageError
+from pipelines.errors import InputError, UsageError
+from pipelines.packages import require
 
 TRIES_AGAIN = 3  # of a task whose worker was lost; a file that kills every worker must not do so for ever
 AHEAD = 4  # tasks for each processor that are handed to Ray: a cluster that grows finds some waiting
@@ -32,10 +33,9 @@ def ray_cluster(address: str | None) -> Iterator[RayCluster]:
     Without an address: the one that RAY_ADDRESS names or `ray start` has started here, or else the processors of this
     machine alone.
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingDependencyError("--engine ray needs Ray: pip install 'cotrans[ray]'") from error
+    require("--engine ray", "ray", extra="ray")
+    import ray
+
     if ray.is_initialized():  # by whoever called us, who also ends it
         yield RayCluster()
         return

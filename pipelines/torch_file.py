@@ -78,7 +78,11 @@ class _Shape:
 
 def read_torch_file(path: Path, arrays: bool = False) -> Any:
     """The value in a file of `torch.save`: tensors on the CPU in plain containers. arrays: numpy's too."""
-    with _readable(path) as file:
+
+    def damaged(said: str) -> CheckpointError:
+        return CheckpointError(f"{path} is damaged or not a PyTorch file ({said})")
+
+    with _readable(path) as file, parsing(damaged):
         start = file.read(len(LEGACY_START))
         size = path.stat().st_size
         try:
@@ -96,8 +100,6 @@ def read_torch_file(path: Path, arrays: bool = False) -> Any:
             raise CheckpointError(
                 f"{path} is damaged or truncated: it is not a whole archive ({reason(damage)})"
             ) from None
-        except Exception as damage:  # whatever a stack machine meets in a damaged program
-            raise CheckpointError(f"{path} is damaged or not a PyTorch file ({reason(damage)})") from damage
     return _load(path, arrays)
 
 

@@ -15,8 +15,8 @@ def refuse_others(context: typer.Context, useful: Collection[str], because: str)
         parameter.opts[0]
         for parameter in context.command.params
         if parameter.name not in useful
-        and context.get_parameter_source(str(parameter.name)) is not None
-        and context.get_parameter_source(str(parameter.name)).name == "COMMANDLINE"  # type: ignore[union-attr]
+        and (source := context.get_parameter_source(str(parameter.name))) is not None
+        and source.name == "COMMANDLINE"
     ]
     if given:
         raise UsageError(f"{because}: leave {', '.join(given)} out")

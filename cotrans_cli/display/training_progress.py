@@ -10,6 +10,8 @@ from cotrans_cli.display.console import note, print_line, status_console
 from pipelines.wording import counted
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from pipelines.training.events import EpochDone, Event
     from pipelines.training.fitting.baseline import PerFrameScores
     from pipelines.training.run import RunResult
@@ -23,7 +25,7 @@ SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote
 class TrainingProgress:
     """An observer of training: with a bar on a terminal, with plain lines elsewhere."""
 
-    def __init__(self, bar: Any | None, quiet: bool) -> None:
+    def __init__(self, bar: Progress | None, quiet: bool) -> None:
         self._bar, self._quiet = bar, quiet
         self._task: Any = None
         self._extraction: Any = None
@@ -33,7 +35,7 @@ class TrainingProgress:
 
         if isinstance(event, StepDone):
             if self._bar is not None:
-                self._move(event.epochs, event.epoch - 1 + event.step / event.steps, event.epoch, event.loss)
+                self._move(self._bar, event.epochs, event.epoch - 1 + event.step / event.steps, event.epoch, event.loss)
         elif isinstance(event, EpochDone):
             self._line(epoch_line(event))
         elif isinstance(event, BaselineDone):
@@ -56,11 +58,11 @@ class TrainingProgress:
         elif not self._quiet and total > 0 and done and done % 100 == 0:
             note(f"features: {done} of {total} recordings")
 
-    def _move(self, epochs: int, done: float, epoch: int, loss: float) -> None:
+    def _move(self, bar: Progress, epochs: int, done: float, epoch: int, loss: float) -> None:
         text = f"epoch {epoch}/{epochs}  loss {loss:.4f}"
         if self._task is None:
-            self._task = self._bar.add_task("training", total=epochs, text=text)  # type: ignore[union-attr]
-        self._bar.update(self._task, completed=done, total=epochs, text=text)  # type: ignore[union-attr]
+            self._task = bar.add_task("training", total=epochs, text=text)
+        bar.update(self._task, completed=done, total=epochs, text=text)
 
     def _close_bar(self) -> None:
         if self._bar is not None and self._task is not None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,12 +22,12 @@ from torch import Tensor
 from pipelines.errors import CheckpointError, ConfigurationError, CotransError, InputError
 from pipelines.features.spec import FeatureSpec
 from pipelines.metrics.class_order import ClassOrder
-from pipelines.metrics.probabilities import ScoreKind
+from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.kinds import config_from_json, make_model
-from pipelines.parsing import json_value
+from pipelines.parsing import choice_of, json_value
 from pipelines.tensor_file import write_tensors
 from pipelines.wording import listed, one_line
 
@@ -268,12 +268,14 @@ def _check_format(path: Path, metadata: Mapping[str, str]) -> int:
 
 def _score_kind(path: Path, written: str | None, provenance: Mapping[str, Any]) -> ScoreKind:
     """What the file says; files from before it was said have it in the loss that they were trained with."""
-    for kind in get_args(ScoreKind):
-        if written == kind:
-            return kind  # type: ignore[no-any-return]
-    if written is not None:
-        raise CheckpointError(f"{path} has scores of a kind that this cotrans does not know ('{written}'): update it")
-    return _trained_score_kind(provenance)
+    if written is None:
+        return _trained_score_kind(provenance)
+    try:
+        return choice_of(written, SCORE_KINDS)
+    except ValueError:
+        raise CheckpointError(
+            f"{path} has scores of a kind that this cotrans does not know ('{written}'): update it"
+        ) from None
 
 
 def _trained_score_kind(provenance: Mapping[str, Any]) -> ScoreKind:

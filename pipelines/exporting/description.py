@@ -11,15 +11,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
-from pipelines.errors import CheckpointError, ConfigurationError, CotransError
+from pipelines.errors import CheckpointError, CotransError
 from pipelines.features.spec import FeatureSpec
 from pipelines.metrics.class_order import ClassOrder
-from pipelines.metrics.probabilities import ScoreKind
+from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.precision import PRECISIONS, Precision
-from pipelines.parsing import json_value
+from pipelines.parsing import choice_of, json_value
 from pipelines.wording import one_line
 
 FORMAT = "cotrans-step"
@@ -99,14 +98,14 @@ class StepDescription:
                 name=metadata["name"],
                 class_names=tuple(map(str, json_value(metadata["class_names"]))),
                 features=None if features is None else FeatureSpec.from_dict(features),
-                score_kind=_choice(metadata["score_kind"], get_args(ScoreKind)),  # type: ignore[arg-type]
+                score_kind=choice_of(metadata["score_kind"], SCORE_KINDS),
                 rejection=None if rejection is None else Rejection.from_dict(rejection),
                 smoothing=float(json_value(metadata["smoothing"])),
                 input_width=int(metadata["input_width"]),
                 window=int(metadata["window"]),
                 lag=int(metadata["lag"]),
                 receptive_field=None if field is None else int(field),
-                precision=_choice(metadata["precision"], PRECISIONS),  # type: ignore[arg-type]
+                precision=choice_of(metadata["precision"], PRECISIONS),
                 config=metadata["config"],
                 sample_rate=None if rate is None else int(rate),
                 samples=None if samples is None else int(samples),
@@ -115,9 +114,3 @@ class StepDescription:
             )
         except (KeyError, ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:
             raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error
-
-
-def _choice(text: str, known: tuple[str, ...]) -> str:
-    if text not in known:
-        raise ConfigurationError(f"'{text}' is none of {', '.join(known)}")
-    return text

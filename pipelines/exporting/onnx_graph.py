@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.onnx.errors import OnnxExporterError
 
-from pipelines.errors import ConfigurationError, MissingDependencyError, UsageError
+from pipelines.errors import ConfigurationError, UsageError
 from pipelines.exporting.step_module import StepModule
 from pipelines.exporting.tracing import quiet, traced
+from pipelines.packages import require
 from pipelines.wording import one_line
 
 DEFAULT_OPSET = 18
@@ -41,7 +43,7 @@ def onnx_graph(step: StepModule, opset: int = DEFAULT_OPSET) -> Any:
             )
             assert exported is not None
             graph = exported.model_proto
-    except Exception as error:  # the exporter has no common base for its errors
+    except OnnxExporterError as error:
         raise ConfigurationError(
             f"the step of this model ({step.model.config.summary()}) has no ONNX graph: {one_line(str(error))}"
         ) from error
@@ -81,12 +83,7 @@ def _translations() -> dict[Any, Any]:
 
 def require_onnx() -> None:
     """Refuse to begin without the packages that write and run graphs."""
-    try:
-        import onnx  # noqa: F401
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError(f"{error.name} is not installed: pip install 'cotrans[onnx]'") from error
+    require("--format onnx", "onnx", "onnxruntime", "onnxscript", extra="onnx")
 
 
 def _without_traces(graph: Any) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.devices import thread_count
-from pipelines.errors import CheckpointError, InputError, MissingDependencyError
+from pipelines.errors import CheckpointError, InputError
 from pipelines.exporting.description import NEW, POSITION, SAMPLES, SCORES, TOKEN, StepDescription
+from pipelines.onnx_session import GraphError, OnnxSession
 from pipelines.wording import one_line
 
 Values = NDArray[np.float32]
@@ -32,10 +32,9 @@ class OnnxStep:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._session = _open(path)
-        metadata = self._session.get_modelmeta().custom_metadata_map
-        self.description = StepDescription.from_metadata(path, metadata)
-        inputs = {value.name: value for value in self._session.get_inputs()}
-        outputs = {value.name for value in self._session.get_outputs()}
+        self.description = StepDescription.from_metadata(path, self._session.metadata)
+        inputs = {value.name: value for value in self._session.inputs}
+        outputs = self._session.outputs
         self._entering = TOKEN if self.description.samples is None else SAMPLES
         names = [name for name in inputs if name != self._entering]
         missing = [name for name in names if NEW + name not in outputs]
@@ -70,25 +69,15 @@ class OnnxStep:
         """
         try:
             scores, *after = self._session.run(self._outputs, {self._entering: tokens, **state})
-        except Exception as error:  # onnxruntime has no common base for its errors
-            raise CheckpointError(f"{self.path}: the step does not run: {one_line(str(error))}") from error
+        except GraphError as error:
+            raise CheckpointError(f"{self.path}: the step does not run: {error}") from error
         return scores, dict(zip(state, after, strict=True))
 
 
-def _open(path: Path) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingDependencyError(f"{path} needs onnxruntime: pip install 'cotrans[onnx]'") from error
+def _open(path: Path) -> OnnxSession:
     if not path.is_file():
         raise InputError(f"there is no exported model {path}")
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = thread_count() or 0
-    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # a stream mostly waits for its source
-    settings.log_severity_level = 4  # what is wrong is raised; nothing is printed
     try:
-        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has no common base for its errors
-        raise CheckpointError(
-            f"{path} is not an ONNX graph that onnxruntime can load: {one_line(str(error))}"
-        ) from error
+        return OnnxSession(str(path), path, spinning=False)
+    except GraphError as error:
+        raise CheckpointError(f"{path} is not an ONNX graph that onnxruntime can load: {error}") from error

@@ -25,7 +25,7 @@ def traced(step: StepModule) -> torch.export.ExportedProgram:
     try:
         with quiet(), torch.no_grad():
             return torch.export.export(step, arguments, dynamic_shapes=shapes, strict=False)
-    except Exception as error:  # the tracer has no common base for its errors
+    except (RuntimeError, ValueError) as error:  # all of the tracer's own are one of these
         raise ConfigurationError(
             f"the step of this model ({step.model.config.summary()}) cannot be traced: {one_line(str(error))}"
         ) from error

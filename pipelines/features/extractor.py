@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,3 +52,16 @@ class VideoExtractor(Protocol):
     frames_per_row: int
 
     def push(self, frames: NDArray[np.uint8]) -> Rows: ...
+
+
+Extractor = AudioExtractor | VideoExtractor
+
+
+def hears(extractor: Extractor) -> TypeGuard[AudioExtractor]:
+    """Whether it takes sound."""
+    return extractor.spec.kind == "audio"
+
+
+def sees(extractor: Extractor) -> TypeGuard[VideoExtractor]:
+    """Whether it takes pictures."""
+    return extractor.spec.kind == "video"

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, UsageError
-from pipelines.features.extractor import AudioExtractor, Rows, VideoExtractor
+from pipelines.features.extractor import AudioExtractor, Extractor, Rows, VideoExtractor, hears, sees
 from pipelines.features.media import AudioBlock, DamagedMediaError, MediaReader, Resampler, VideoFrame
 from pipelines.features.row_clock import FrameChoice, FramePicker, RowClock
 from pipelines.features.spec import Align, FeatureSpec
 
-Extractor = AudioExtractor | VideoExtractor
 # Seconds of pictures before the newest of a row: six frames, as optical flow takes, of a source with three a second.
 PAST = 2.0
 
@@ -45,10 +44,10 @@ class FeatureStream:
         for extractor in extractors:
             # An extractor that remembers earlier rows has to see them, though nobody wants them.
             begin = max(0, row - getattr(extractor, "reach", 0))
-            if extractor.spec.kind == "audio":
-                self._parts.append(_AudioPart(extractor, begin, row - begin))  # type: ignore[arg-type]
-            elif extractor.spec.kind == "video":
-                self._parts.append(_VideoPart(extractor, RowClock(hop, align), begin, row - begin))  # type: ignore[arg-type]
+            if hears(extractor):
+                self._parts.append(_AudioPart(extractor, begin, row - begin))
+            elif sees(extractor):
+                self._parts.append(_VideoPart(extractor, RowClock(hop, align), begin, row - begin))
             else:
                 raise ConfigurationError(f"unknown kind of extractor '{extractor.spec.kind}'")
         self._audio = [part for part in self._parts if isinstance(part, _AudioPart)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 # softmax: one class at a time. sigmoid: each class by itself, as a model with a binary loss was trained.
 ScoreKind = Literal["softmax", "sigmoid"]
+SCORE_KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
 
 
 def probabilities(logits: NDArray[np.floating], kind: ScoreKind, left_out: Sequence[int] = ()) -> NDArray[np.float64]:

@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError
 from pipelines.metrics.probabilities import ScoreKind, probabilities
+from pipelines.parsing import choice_of
 
 Statistic = Literal["energy", "probability"]
+STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 Logits = NDArray[np.floating[Any]]
 Values = NDArray[np.float64]
 
@@ -40,8 +42,8 @@ class Rejection:
     temperature: float = 1.0  # logits are divided by it before they become probabilities
 
     def __post_init__(self) -> None:
-        if self.statistic not in get_args(Statistic):
-            raise ConfigurationError(f"rejection by '{self.statistic}': choose from {', '.join(get_args(Statistic))}")
+        if self.statistic not in STATISTICS:
+            raise ConfigurationError(f"rejection by '{self.statistic}': choose from {', '.join(STATISTICS)}")
         if not math.isfinite(self.threshold) or not 0 < self.temperature < math.inf:
             raise ConfigurationError("a rejection needs a finite threshold and a positive temperature")
 
@@ -60,7 +62,8 @@ class Rejection:
     def from_dict(cls, value: Mapping[str, Any]) -> Rejection:
         """The inverse of `to_dict`; unknown and missing keys are errors."""
         try:
-            return cls(str(value["statistic"]), float(value["threshold"]), float(value["temperature"]))  # type: ignore[arg-type]
+            statistic = choice_of(value["statistic"], STATISTICS)
+            return cls(statistic, float(value["threshold"]), float(value["temperature"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigurationError(f"not a rejection rule: {error}") from error
 
@@ -87,7 +90,7 @@ def fit_rejection(
     """
     temperature = fit_temperature(known, labels)
     best: tuple[float, Rejection] | None = None
-    for statistic in get_args(Statistic):
+    for statistic in STATISTICS:
         mine = evidence(known, statistic, temperature)
         threshold = float(np.quantile(mine, MOST_REJECTED))
         if foreign is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from pipelines.errors import UsageError
+from pipelines.parsing import choice_of
 
 Precision = Literal["float32", "float16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -12,7 +13,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 def parse_precision(text: str) -> Precision:
     """A precision by its name."""
-    for precision in PRECISIONS:
-        if text == precision:
-            return precision
-    raise UsageError(f"unknown --precision '{text}': choose from {', '.join(PRECISIONS)}")
+    try:
+        return choice_of(text, PRECISIONS)
+    except ValueError:
+        raise UsageError(f"unknown --precision '{text}': choose from {', '.join(PRECISIONS)}") from None

@@ -9,7 +9,7 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipelines.errors import MissingDependencyError
+from pipelines.packages import require
 from pipelines.serving.address import LOOPBACK, ServeOptions, host_and_port, own_address
 from pipelines.serving.hub import LiveHub
 
@@ -118,8 +118,4 @@ class LiveServer:
 
 def check_installed() -> None:
     """Raise where the packages of the server are missing."""
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError("--serve needs Starlette and uvicorn: pip install 'cotrans[serve]'") from error
+    require("--serve", "starlette", "uvicorn", extra="serve")

@@ -111,4 +111,4 @@ def test_a_port_in_use_and_packages_that_are_missing(
     monkeypatch.setitem(sys.modules, "starlette", None)
     assert run(["stream", str(folder / "a.npy"), "--serve", "0"]) == 6
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("pip install 'cotrans[serve]'")
+    assert line.endswith("--serve: starlette is not installed: pip install 'cotrans[serve]'")

@@ -81,5 +81,5 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
     assert mistake("--pieces", "60")[1].endswith("add --workers N or --engine ray")
     assert mistake("--workers", "2", "--pieces", "0")[1] == "--pieces must be at least 1 seconds, not 0"
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert mistake("--engine", "ray") == (6, "--engine ray needs Ray: pip install 'cotrans[ray]'")
+    assert mistake("--engine", "ray") == (6, "--engine ray: ray is not installed: pip install 'cotrans[ray]'")
     assert not (tmp_path / "out" / "a.npy").exists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +109,6 @@ def test_what_does_not_fit_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         with pytest.raises(error, match=text) as caught:
             build_network_extractor(name, 0.25, options)  # type: ignore[arg-type]
         assert "\n" not in str(caught.value)
-    original = builtins.__import__
-
-    def without(name: str, *arguments: Any) -> Any:
-        if name == "onnxruntime":
-            raise ImportError(name)
-        return original(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingDependencyError, match="pip install 'cotrans"):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
+    with pytest.raises(MissingDependencyError, match=r"onnxruntime is not installed: pip install 'cotrans\[onnx\]'"):
         build_network_extractor(good, 0.25)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,15 +91,10 @@ def test_what_does_not_fit_is_one_line(tmp_path: Path, monkeypatch: pytest.Monke
         build_yamnet(0.25, weights_path=tmp_path / "good.tflite")
     with pytest.raises(UsageError, match="choose from embedding, classes"):
         build_yamnet(0.25, "tags", tmp_path / "good.tflite")
-    original = builtins.__import__
-
-    def without(name: str, *arguments: Any) -> Any:
-        if name.startswith("ai_edge_litert"):
-            raise ImportError(name)
-        return original(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingDependencyError, match="pip install 'cotrans"):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert", None)  # as if it were not installed
+    with pytest.raises(
+        MissingDependencyError, match=r"ai_edge_litert is not installed: pip install 'cotrans\[tflite\]'"
+    ):
         build_network_extractor(good, 0.25)
 
 

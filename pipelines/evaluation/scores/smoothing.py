@@ -8,20 +8,22 @@ import numpy as np
 
 from pipelines.errors import UsageError
 from pipelines.metrics.precision import Floats, Integers
+from pipelines.parsing import choice_of
 
 # video: neighbours within the recording. pooled: over all frames in a row, as the official scripts do, so
 # that the ends of two recordings that happen to follow each other mix.
 Smoothing = Literal["off", "video", "pooled"]
+SMOOTHINGS: tuple[Smoothing, ...] = get_args(Smoothing)
 
 REACH = 2  # frames to either side
 
 
 def as_smoothing(name: str) -> Smoothing:
     """A kind of smoothing by its name."""
-    for known in get_args(Smoothing):
-        if name == known:
-            return known  # type: ignore[no-any-return]
-    raise UsageError(f"unknown smoothing '{name}': choose from {', '.join(get_args(Smoothing))}")
+    try:
+        return choice_of(name, SMOOTHINGS)
+    except ValueError:
+        raise UsageError(f"unknown smoothing '{name}': choose from {', '.join(SMOOTHINGS)}") from None
 
 
 def smooth_scores(scores: Floats, video: Integers, smoothing: Smoothing) -> Floats:

@@ -29,9 +29,6 @@ from pipelines.model.continual_model import ContinualModel
 from pipelines.running.runner import Mode, Recording, Run, join_runs
 from pipelines.shard import Shard
 
-# How the work is done, which may differ from share to share.
-OWN_MATTER = {"workers": 1, "device": "auto"}
-
 
 def run_share(
     contenders: Sequence[Contender],
@@ -158,8 +155,13 @@ def _require_same(first: Part, part: Part, path: Path) -> None:
                 f"{path} is of other data than the first part: run all shares on the same recordings, features and "
                 "labels"
             )
-    if replace(part.options, **OWN_MATTER) != replace(first.options, **OWN_MATTER):  # type: ignore[arg-type]
+    if _common(part.options) != _common(first.options):
         raise UsageError(f"{path} was made with other options than the first part: give all shares the same")
+
+
+def _common(options: ComparisonOptions) -> ComparisonOptions:
+    """What must be the same for all shares: how the work is done may differ."""
+    return replace(options, workers=1, device="auto")
 
 
 def _models(part: Part) -> dict[str, tuple[ModelPart, ...]]:

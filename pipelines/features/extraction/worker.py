@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from pipelines.features.extraction.pieces import Piece, PieceResult, extract_piece
-from pipelines.features.extraction.recording import OnSeconds, OutputError, Target, extract_recording
+from pipelines.features.extraction.recording import OnSeconds, Outcome, OutputError, Target, extract_recording, guarded
 from pipelines.features.extraction.sources import Recording
 from pipelines.features.extraction.wire import read_setup, read_task
 from pipelines.features.extraction.worker_pool import serve, worker_channel
@@ -43,13 +43,9 @@ def answer(setup: str, task: dict[str, Any], on_seconds: OnSeconds | None = None
 def _piece(
     recording: Recording, target: Target, streams: StreamFactory, piece: Piece, on_seconds: OnSeconds | None
 ) -> PieceResult:
-    try:
-        return extract_piece(recording, target, streams, piece, on_seconds)
-    except OutputError:
-        raise
-    except Exception:
-        # Whatever is wrong with the recording is said when it is extracted in one go.
-        return PieceResult(usable=False)
+    result = guarded(recording, lambda: extract_piece(recording, target, streams, piece, on_seconds))
+    # Whatever is wrong with the recording is said when it is extracted in one go.
+    return PieceResult(usable=False) if isinstance(result, Outcome) else result
 
 
 def main() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.devices import thread_count
-from pipelines.errors import CheckpointError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, UsageError
 from pipelines.features.networks.network import described_input, only_input
-from pipelines.wording import one_line
+from pipelines.onnx_session import GraphError, OnnxSession
 
 ELEMENT_TYPES: Mapping[str, type[np.floating[Any]]] = {
     "tensor(float)": np.float32,
@@ -22,15 +21,18 @@ ELEMENT_TYPES: Mapping[str, type[np.floating[Any]]] = {
 
 
 class OnnxNetwork:
-    """An onnxruntime session from one array to one vector."""
+    """A graph from one array to one vector."""
 
     def __init__(self, path: Path, output: str = "") -> None:
         self.path = path
-        self._session = _open_session(path)
-        value = only_input(path, [(value.name, value) for value in self._session.get_inputs()])
+        try:
+            self._session = OnnxSession(f"onnx:{path}", path)
+        except GraphError as error:
+            raise CheckpointError(f"{path}: not an ONNX network that onnxruntime can load: {error}") from error
+        value = only_input(path, [(value.name, value) for value in self._session.inputs])
         shape = [size if isinstance(size, int) and size > 0 else None for size in value.shape]
         self.input = described_input(path, value.name, shape, ELEMENT_TYPES.get(value.type), value.type)
-        names = [value.name for value in self._session.get_outputs()]
+        names = self._session.outputs
         if output and output not in names:
             raise UsageError(f"{path}: has no output '{output}': choose from {', '.join(names)}")
         self.output = output or names[0]
@@ -39,27 +41,11 @@ class OnnxNetwork:
         """An array of the input's shape -> (width,)."""
         try:
             (result,) = self._session.run([self.output], {self.input.name: values.astype(self.input.dtype)})
-        except Exception as error:  # onnxruntime has no common base for its errors
+        except GraphError as error:
             raise CheckpointError(
-                f"{self.path}: the network does not run on its input {values.shape}: {one_line(str(error))}"
+                f"{self.path}: the network does not run on its input {values.shape}: {error}"
             ) from error
         vector = np.asarray(result)
         if not np.issubdtype(vector.dtype, np.number):
             raise CheckpointError(f"{self.path}: output '{self.output}' is not numbers; choose another with `output`")
         return vector.astype(np.float32).reshape(-1)
-
-
-def _open_session(path: Path) -> Any:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingDependencyError("ONNX extractors need onnxruntime: pip install 'cotrans[onnx]'") from error
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = thread_count()
-    settings.log_severity_level = 4  # what is wrong is raised; nothing is printed
-    try:
-        return onnxruntime.InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has no common base for its errors
-        raise CheckpointError(
-            f"{path}: not an ONNX network that onnxruntime can load: {one_line(str(error))}"
-        ) from error

@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.devices import thread_count
-from pipelines.errors import CheckpointError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, UsageError
 from pipelines.features.networks.network import described_input, only_input
 from pipelines.features.networks.tflite_metadata import read_metadata
+from pipelines.packages import require
 from pipelines.wording import did_you_mean, listed, one_line
 
 
@@ -104,12 +105,9 @@ def _tensor_number(path: Path, output: str, tensors: list[TensorDetails], output
 
 
 def _open_interpreter(path: Path, every_tensor: bool) -> Any:
-    try:
-        from ai_edge_litert.interpreter import Interpreter
-    except ImportError as error:
-        raise MissingDependencyError(
-            "TensorFlow Lite extractors need ai-edge-litert: pip install 'cotrans[tflite]'"
-        ) from error
+    require(f"tflite:{path}", "ai_edge_litert", extra="tflite")
+    from ai_edge_litert.interpreter import Interpreter
+
     try:
         with _quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that keeping every tensor takes memory

@@ -10,7 +10,9 @@ from pipelines.features.row_clock import FrameChoice
 from pipelines.features.spec import Option
 
 Preprocessing = Literal["torchvision", "mmaction2", "efficientnet"]
+PREPROCESSINGS: tuple[Preprocessing, ...] = get_args(Preprocessing)
 FlowMethod = Literal["dis", "farneback"]
+FLOW_METHODS: tuple[FlowMethod, ...] = get_args(FlowMethod)
 
 # The preprocessing "auto" is that of the project whose naming the weight file has.
 RGB_OPTIONS: Mapping[str, Option] = {"preprocessing": "auto", "frame": "centre"}
@@ -25,10 +27,10 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {
 VIDEO_EXTRACTORS = tuple(OPTIONS)
 DEFAULT_VIDEO_EXTRACTOR = "efficientnet_lite0"  # its weights ship with cotrans
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "preprocessing": ("auto", *(name for name in get_args(Preprocessing) if name != "efficientnet")),
+    "preprocessing": ("auto", *(name for name in PREPROCESSINGS if name != "efficientnet")),
     "output": ("features", "classes"),
     "frame": get_args(FrameChoice),
-    "flow": get_args(FlowMethod),
+    "flow": FLOW_METHODS,
 }
 
 

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.features.video.efficientnet import Block, EfficientNetLite0, SameConvolution, fold_norms, same_padding
+from pipelines.onnx_session import OnnxSession
+from pipelines.packages import installed
 
 OPSET = 13
 
@@ -22,11 +24,8 @@ OPSET = 13
 def fast_form(network: EfficientNetLite0, outputs: str, size: int, device: str) -> Callable[[Tensor], Tensor]:
     """(1, 3, size, size) -> (1, width) of the network's "features" or "classes". Folds the network's norms."""
     fold_norms(network)
-    if device == "cpu":
-        try:
-            return _with_onnxruntime(network, outputs, size)
-        except ImportError:
-            pass  # an optional dependency
+    if device == "cpu" and installed("onnx", "onnxruntime"):
+        return _with_onnxruntime(network, outputs, size)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     compute = network.embed if outputs == "features" else network
 
@@ -38,17 +37,10 @@ def fast_form(network: EfficientNetLite0, outputs: str, size: int, device: str) 
 
 
 def _with_onnxruntime(network: EfficientNetLite0, outputs: str, size: int) -> Callable[[Tensor], Tensor]:
-    import onnx  # noqa: F401  (the graph is made with it)
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.intra_op_num_threads = torch.get_num_threads()
-    settings.log_severity_level = 4  # what is wrong is raised; nothing is printed
-    model = OnnxGraph(network, outputs, size).model().SerializeToString()
-    session = onnxruntime.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
+    session = OnnxSession("efficientnet_lite0", OnnxGraph(network, outputs, size).model().SerializeToString())
 
     def run(images: Tensor) -> Tensor:
-        (result,) = session.run(None, {"images": images.numpy()})
+        (result,) = session.run(session.outputs, {"images": images.numpy()})
         return torch.from_numpy(result)
 
     return run

@@ -16,7 +16,7 @@ from pipelines.errors import MissingDependencyError, UsageError
 from pipelines.features.extractor import VideoExtractor
 from pipelines.features.spec import ExtractorSpec, Option
 from pipelines.features.video import flow, motion
-from pipelines.features.video.choices import checked_options
+from pipelines.features.video.choices import FLOW_METHODS, PREPROCESSINGS, checked_options
 from pipelines.features.video.efficientnet import EfficientNetLite0
 from pipelines.features.video.efficientnet_runtime import fast_form
 from pipelines.features.video.extractors import NetworkExtractor
@@ -27,6 +27,7 @@ from pipelines.features.video.preprocessing import CROP, preprocess
 from pipelines.features.video.resnet import ResNet50
 from pipelines.features.weights.registry import SHIPPED
 from pipelines.files import file_sha256
+from pipelines.parsing import choice_of
 
 USUAL_FRAME = 0.04  # seconds; a stack's window is stated for 25 frames per second
 
@@ -72,8 +73,10 @@ def build_video_extractor(
         weights_path = SHIPPED / kind.shipped
     if random_weights:
         fill_randomly(network)
+        weights = "random"
     elif weights_path is not None:
         project = load_weights(network, kind.head, weights_path, kind.tables).preprocessing
+        weights = file_sha256(weights_path)
     else:
         raise MissingDependencyError(f"{name} needs weights: give a file with --weights, or see `cotrans weights list`")
     network.eval().requires_grad_(False).to(device)
@@ -91,17 +94,17 @@ def build_video_extractor(
         width=width,
         window=(kind.frames_per_row - 1) * USUAL_FRAME,
         options=chosen,
-        weights="random" if random_weights else file_sha256(weights_path),  # type: ignore[arg-type]
+        weights=weights,
     )
     return NetworkExtractor(spec, network, compute, _prepare(chosen), kind.frames_per_row, device)
 
 
 def _prepare(options: Mapping[str, Option]) -> Any:
     if "flow" in options:
-        return flow.FlowStack(options["flow"])  # type: ignore[arg-type]
-    preprocessing = options.get("preprocessing", "efficientnet")
+        return flow.FlowStack(choice_of(options["flow"], FLOW_METHODS))
+    preprocessing = choice_of(options.get("preprocessing", "efficientnet"), PREPROCESSINGS)
 
     def prepare(frames: NDArray[np.uint8]) -> Tensor:
-        return preprocess(frames[0], preprocessing)  # type: ignore[arg-type]
+        return preprocess(frames[0], preprocessing)
 
     return prepare

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import UsageError
-from pipelines.features.video.choices import FlowMethod
+from pipelines.features.video.choices import FLOW_METHODS, FlowMethod
 from pipelines.features.video.preprocessing import centre_crop, resize_mmaction
 
 PAIRS = 5  # flow fields in a stack
@@ -28,8 +28,8 @@ class FlowStack:
     """Computes the network input for one row."""
 
     def __init__(self, method: FlowMethod) -> None:
-        if method not in get_args(FlowMethod):
-            raise UsageError(f"unknown optical flow '{method}': choose from {', '.join(get_args(FlowMethod))}")
+        if method not in FLOW_METHODS:
+            raise UsageError(f"unknown optical flow '{method}': choose from {', '.join(FLOW_METHODS)}")
         self._method = method
 
     def __call__(self, frames: NDArray[np.uint8]) -> Tensor:

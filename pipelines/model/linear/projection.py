@@ -18,7 +18,9 @@ class Projection(nn.Linear):
         `nn.Module.__getattr__` about half a microsecond: hence the dictionary.
         """
         parameters = self._parameters
-        return F.linear(rows, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]
+        weight = parameters["weight"]
+        assert weight is not None  # as `nn.Linear` made it; a bias may be missing
+        return F.linear(rows, weight, parameters["bias"])
 
     def project_part(self, rows: Tensor, first: int, last: int | None = None, biased: bool = True) -> Tensor:
         """Outputs `first` to `last` alone: (…, in) to (…, last - first), with or without their bias."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.devices import choose_device
@@ -19,7 +19,7 @@ from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.class_order import ClassOrder
-from pipelines.metrics.probabilities import ScoreKind
+from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.settings import DEFAULT_MODEL, load_settings
 from pipelines.streaming.predicting.engine import SteppingModel
@@ -117,8 +117,8 @@ def open_model(
     there raises InputError, one that cannot be used CheckpointError: both are a CotransError.
     """
     path = find_model(name if name is not None else load_settings().default_model or DEFAULT_MODEL)
-    if activation not in (None, *get_args(ScoreKind)):
-        raise UsageError(f"unknown activation '{activation}': choose from {', '.join(get_args(ScoreKind))}")
+    if activation not in (None, *SCORE_KINDS):
+        raise UsageError(f"unknown activation '{activation}': choose from {', '.join(SCORE_KINDS)}")
     said: Checkpoint | StepDescription
     model: SteppingModel
     if path.suffix == SUFFIX:

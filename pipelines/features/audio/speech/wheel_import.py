@@ -15,11 +15,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pipelines.errors import CheckpointError, InputError, MissingDependencyError, UsageError
+from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.audio.parameters import load_strictly
 from pipelines.features.audio.speech.extractor import FILE
 from pipelines.features.audio.speech.network import SpeechEmbedding
 from pipelines.files import file_sha256
+from pipelines.packages import require
 from pipelines.tensor_file import write_tensors
 
 MEMBER = "openwakeword/resources/models/embedding_model.onnx"
@@ -29,13 +30,13 @@ COPYRIGHT = "Copyright Google LLC; Apache-2.0 (speech_embedding, tfhub.dev/googl
 
 def state_from_onnx(model: bytes) -> dict[str, Tensor]:
     """Parameters under the names of `SpeechEmbedding`: the convolutions in the order of the graph."""
-    try:
-        import onnx
-    except ImportError as error:
-        raise MissingDependencyError("reading an ONNX file needs onnx: pip install 'cotrans[onnx]'") from error
+    require(MEMBER, "onnx", extra="onnx")
+    import onnx
+    from google.protobuf.message import DecodeError
+
     try:
         graph = onnx.load_from_string(model).graph
-    except Exception as error:  # protobuf's errors have no common base
+    except DecodeError as error:
         raise CheckpointError(f"the embedding is not a readable ONNX file: {error}") from error
     values = {value.name: torch.from_numpy(onnx.numpy_helper.to_array(value).copy()) for value in graph.initializer}
     state = {}
