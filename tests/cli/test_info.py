@@ -48,6 +48,13 @@ def test_checkpoint(checkpoint: Path, capsys: Output) -> None:
     assert "logmel, one row every 0.25 s" in capsys.readouterr().out
 
 
+def test_a_trained_model_says_how_it_did(tmp_path: Path, capsys: Output) -> None:
+    provenance = {"recipe": {"training": {"seed": 3}}, "epoch": 6, "validation": {"map": 0.9149}}
+    save_checkpoint(tmp_path / "m.safetensors", ContinualTransformer(CONFIG), ("a", "b", "c"), None, provenance)
+    assert run(["info", str(tmp_path / "m.safetensors")]) == 0
+    assert "seed 3, epoch 6, validation map 0.9149, the recipe is in --json" in capsys.readouterr().out
+
+
 def test_a_built_in_model_says_how_it_was_trained(capsys: Output) -> None:
     assert run(["info", "spoken-digits"]) == 0
     text = capsys.readouterr().out

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 
@@ -13,7 +16,7 @@ from pipelines.checkpoints.checkpoint import save_checkpoint
 from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
-from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.model import ContinualModel, ContinualTransformer, ModelConfig
 from pipelines.streaming import PredictionOptions, Stream, StreamModel, find_sources, open_model
 from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.predicting.prediction import Prediction
@@ -91,4 +94,17 @@ def window_scores(model: StreamModel, rows: Matrix) -> Matrix:
 
 
 def scores_of(predictions: list[Prediction], source: int = 0) -> Matrix:
-    return np.stack([one.scores for one in predictions if one.source_number == source])
+    return np.stack([prediction.scores for prediction in predictions if prediction.source_number == source])
+
+
+@contextmanager
+def step_by_step() -> Iterator[None]:
+    """No model takes chunks: `--fast` computes what a stream in real time does, to the last bit."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in _kinds(ContinualModel):
+            patch.setattr(kind, "takes_chunks", False)
+        yield
+
+
+def _kinds(kind: type) -> list[type]:
+    return [kind, *(each for child in kind.__subclasses__() for each in _kinds(child))]

@@ -53,7 +53,7 @@ def test_sources_wait_for_a_free_row(tmp_path: Path) -> None:
         write_rows(path, rows=9 + index, seed=index)
     predictions = played(paths, model, at_once=3)
     for index, path in enumerate(paths):
-        mine = [one for one in predictions if one.source_number == index]
+        mine = [prediction for prediction in predictions if prediction.source_number == index]
         assert mine[0].warmup
         assert mine[0].restart
         np.testing.assert_allclose(scores_of(predictions, index), scores_of(played([path], model)), atol=1e-5)
@@ -70,7 +70,10 @@ def test_a_row_with_nan_is_left_out_and_said(tmp_path: Path) -> None:
     with Stream(sources, model, PlayOptions(fast=True), on_remark=lambda remark: remarks.append(remark.text)) as stream:
         predictions = list(stream)
     np.testing.assert_allclose(scores_of(predictions, 0), scores_of(played([tmp_path / "good.npy"], model)), atol=1e-5)
-    assert [one.index for one in predictions if one.source_number == 1] == [*range(5), *range(6, 12)]
+    assert [prediction.index for prediction in predictions if prediction.source_number == 1] == [
+        *range(5),
+        *range(6, 12),
+    ]
     assert remarks == ["row 5 holds NaN or infinity: such rows are left out"]
 
 
@@ -85,6 +88,6 @@ def test_looping_goes_on_counting_and_restarts_the_window(tmp_path: Path) -> Non
     write_rows(tmp_path / "rows.npy", 10)
     with Stream(find_sources([str(tmp_path / "rows.npy")]), model, PlayOptions(fast=True, loop=True)) as stream:
         first = [one for one, _ in zip(stream, range(30), strict=False)]
-    assert [one.index for one in first] == list(range(30))
+    assert [prediction.index for prediction in first] == list(range(30))
     assert first[29].time == pytest.approx(30 * 0.25)
     np.testing.assert_array_equal(scores_of(first)[20:], scores_of(first)[:10])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from pipelines.checkpoints.builtin import builtin_names
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.model import ContinualModel, RecurrentConfig, make_model
+from pipelines.model import RecurrentConfig, make_model
 from pipelines.streaming import (
     PlayOptions,
     PredictionOptions,
@@ -32,23 +31,10 @@ from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.predicting.encoder_stage import MOST_ROWS
 from pipelines.streaming.predicting.prediction import Prediction
 from tests.model.test_lstr import SMALL as SMALL_LSTR
-from tests.streaming.made_streams import WIDTH, Matrix, small_model, write_rows, write_sound
+from tests.streaming.made_streams import WIDTH, Matrix, small_model, step_by_step, write_rows, write_sound
 
 LENGTHS = (150, 1, 67, 3)  # rows: more than two chunks, and less than one
 SMOOTH = PredictionOptions(smooth=1.0)
-
-
-@contextmanager
-def step_by_step() -> Iterator[None]:
-    """No model takes chunks."""
-    with pytest.MonkeyPatch.context() as patch:
-        for kind in _kinds(ContinualModel):
-            patch.setattr(kind, "takes_chunks", False)
-        yield
-
-
-def _kinds(kind: type) -> list[type]:
-    return [kind, *(each for child in kind.__subclasses__() for each in _kinds(child))]
 
 
 def run(paths: list[Path], model: StreamModel, **play: Any) -> tuple[list[Prediction | SourceEnded], Summary]:
@@ -66,12 +52,19 @@ def assert_the_same(
     )
     for name in ("source", "index", "time", "begin", "end", "label", "warmup", "restart"):
         assert [getattr(one, name) for one in mine] == [getattr(one, name) for one in expected], name
-    scores = np.stack([one.scores for one in expected])
-    np.testing.assert_allclose([one.scores for one in mine], scores, rtol=0, atol=1e-5 * max(1.0, np.abs(scores).max()))
+    scores = np.stack([prediction.scores for prediction in expected])
     np.testing.assert_allclose(
-        [one.probabilities for one in mine], [one.probabilities for one in expected], rtol=1e-5, atol=1e-5
+        [prediction.scores for prediction in mine], scores, rtol=0, atol=1e-5 * max(1.0, np.abs(scores).max())
     )
-    assert [[label for label, _ in one.top] for one in mine] == [[label for label, _ in one.top] for one in expected]
+    np.testing.assert_allclose(
+        [prediction.probabilities for prediction in mine],
+        [prediction.probabilities for prediction in expected],
+        rtol=1e-5,
+        atol=1e-5,
+    )
+    assert [[label for label, _ in prediction.top] for prediction in mine] == [
+        [label for label, _ in prediction.top] for prediction in expected
+    ]
 
 
 def write_sources(folder: Path, width: int, lengths: tuple[int, ...] = LENGTHS) -> list[Path]:
@@ -115,12 +108,7 @@ def test_every_built_in_model_with_several_sources(tmp_path: Path, name: str) ->
 )
 def test_encoders(tmp_path: Path, sizes: dict[str, Any]) -> None:
     model = small_model(tmp_path, **sizes)
-    paths = write_sources(tmp_path, WIDTH)
-    chunked, summary = run(paths, model)
-    with step_by_step():
-        stepped, _ = run(paths, model)
-    for source in range(len(paths)):
-        assert_the_same(chunked, stepped, source)
+    summary = check_chunks(tmp_path, model)
     assert (summary.steps < 40) == model.model.takes_chunks
 
 
@@ -135,13 +123,18 @@ def test_encoders(tmp_path: Path, sizes: dict[str, Any]) -> None:
 def test_other_kinds(tmp_path: Path, config: Any) -> None:
     torch.manual_seed(0)
     save_checkpoint(tmp_path / "model.safetensors", make_model(config).eval())
-    model = open_model(tmp_path / "model.safetensors")
-    paths = write_sources(tmp_path, WIDTH)
-    chunked, _ = run(paths, model)
+    check_chunks(tmp_path, open_model(tmp_path / "model.safetensors"))
+
+
+def check_chunks(folder: Path, model: StreamModel) -> Summary:
+    """Several sources in chunks give what they give step by step -> how the chunks went."""
+    paths = write_sources(folder, WIDTH)
+    chunked, summary = run(paths, model)
     with step_by_step():
         stepped, _ = run(paths, model)
     for source in range(len(paths)):
         assert_the_same(chunked, stepped, source)
+    return summary
 
 
 def test_from_sound(tmp_path: Path) -> None:
@@ -189,15 +182,19 @@ def test_a_snapshot_goes_on_with_the_same_bits(tmp_path: Path, lengths: list[int
             after_it = list(stream)
         snapshot.unlink()
     for number, expected in enumerate(whole):
-        later = [one for one in after_it if one.source_number == number]
-        mine = [one for one in before if one.source_number == number]
+        later = [prediction for prediction in after_it if prediction.source_number == number]
+        mine = [prediction for prediction in before if prediction.source_number == number]
         first = later[0].index if later else len(mine)
         joined = mine[:first] + later
         wanted = [event for event in expected if isinstance(event, Prediction)]
         if not snapshot_was_written:
             wanted = wanted[: len(joined)]
-        np.testing.assert_array_equal([one.scores for one in joined], [one.scores for one in wanted])
-        np.testing.assert_array_equal([one.probabilities for one in joined], [one.probabilities for one in wanted])
+        np.testing.assert_array_equal(
+            [prediction.scores for prediction in joined], [prediction.scores for prediction in wanted]
+        )
+        np.testing.assert_array_equal(
+            [prediction.probabilities for prediction in joined], [prediction.probabilities for prediction in wanted]
+        )
 
 
 def test_steps_of_one_row_leave_the_others_alone(tmp_path: Path) -> None:

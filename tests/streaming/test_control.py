@@ -98,7 +98,10 @@ def test_one_source_ends_and_the_others_play_on(tmp_path: Path, paused: bool) ->
                 stream.stop_source(1)
     ended = {event.number: event.error for event in events if isinstance(event, SourceEnded)}
     assert ended == {0: None, 1: None, 2: None}
-    counts = [sum(isinstance(one, Prediction) and one.source_number == number for one in events) for number in range(3)]
+    counts = [
+        sum(isinstance(prediction, Prediction) and prediction.source_number == number for prediction in events)
+        for number in range(3)
+    ]
     assert counts[0] == 30
     assert 5 <= counts[1] < 30
     assert counts[2] == 0

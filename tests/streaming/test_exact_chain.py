@@ -37,16 +37,18 @@ def test_scores_are_those_of_the_regular_model_on_extracted_features(
     file = read_features(tmp_path / "out" / "video.npy")
 
     predictions = played([video], model)
-    assert [one.index for one in predictions] == list(range(len(file.rows)))
+    assert [prediction.index for prediction in predictions] == list(range(len(file.rows)))
     assert file.times is not None
-    np.testing.assert_allclose([one.time for one in predictions], file.times)
+    np.testing.assert_allclose([prediction.time for prediction in predictions], file.times)
     expected = window_scores(model, file.rows)
     np.testing.assert_allclose(scores_of(predictions), expected, atol=1e-4)
-    assert [one.warmup for one in predictions] == [index < model.window - 1 for index in range(len(file.rows))]
+    assert [prediction.warmup for prediction in predictions] == [
+        index < model.window - 1 for index in range(len(file.rows))
+    ]
     # The extracted file itself plays as well.
     again = played([tmp_path / "out" / "video.npy"], model)
     np.testing.assert_allclose(scores_of(again), expected, atol=1e-4)
-    np.testing.assert_allclose([one.time for one in again], file.times)
+    np.testing.assert_allclose([prediction.time for prediction in again], file.times)
 
 
 def test_playing_in_real_time_changes_no_number(tmp_path: Path) -> None:

@@ -83,7 +83,9 @@ def test_the_command_needs_no_torch(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "labels.jsonl").read_text().splitlines()]
     theirs = played([tmp_path / "sound.wav"], open_model(path))
     assert [line["label"] for line in lines] == [prediction.label for prediction in theirs]
-    np.testing.assert_allclose([line["score"] for line in lines], [one.score for one in theirs], atol=1e-5)
+    np.testing.assert_allclose(
+        [line["score"] for line in lines], [prediction.score for prediction in theirs], atol=1e-5
+    )
 
 
 def test_what_an_exported_model_does_not_have(models: tuple[StreamModel, StreamModel], tmp_path: Path) -> None:

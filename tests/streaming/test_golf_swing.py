@@ -21,11 +21,11 @@ def test_a_real_swing_goes_through_its_phases_in_order(shared_dir: Path) -> None
     root = shared_dir / "golf"
     (swing,) = [each for each in read_swings(root / TABLE) if each.file == "0000.mp4"]  # not trained on
     predictions = played([root / "clips" / swing.file], open_model("golf-swing"))
-    spoken = [one for one in predictions if one.begin > -1e-6]
-    order = [PHASES.index(one.label or "") for one in spoken]
+    spoken = [prediction for prediction in predictions if prediction.begin > -1e-6]
+    order = [PHASES.index(prediction.label or "") for prediction in spoken]
     assert sorted(set(order)) == list(range(len(PHASES)))
     assert np.mean(np.diff(order) < 0) < 0.03
-    top = next(one.begin for one in spoken if one.label == "downswing")
+    top = next(prediction.begin for prediction in spoken if prediction.label == "downswing")
     assert top == pytest.approx(swing.events[3] / 29.97, abs=0.1)
 
 

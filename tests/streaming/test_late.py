@@ -60,11 +60,11 @@ def test_drop_skips_to_the_newest_row_and_counts(tmp_path: Path) -> None:
     assert summary.dropped + len(predictions) == 120
     assert summary.sources[0]["dropped"] == summary.dropped
     assert 2 <= len(predictions) <= most
-    indexes = [one.index for one in predictions]
+    indexes = [prediction.index for prediction in predictions]
     assert indexes[0] == 0
     assert indexes[-1] == 119
     assert indexes == sorted(set(indexes))
-    assert [one.time for one in predictions] == pytest.approx([HOP * (index + 1) for index in indexes])
+    assert [prediction.time for prediction in predictions] == pytest.approx([HOP * (index + 1) for index in indexes])
     # The window goes on with the rows that it gets.
     assert [one.restart for one in predictions] == [True] + [False] * (len(predictions) - 1)
     rows = np.load(tmp_path / "rows.npy")
@@ -117,9 +117,9 @@ def test_slow_features_skip_to_now(tmp_path: Path) -> None:
     assert dropped + len(predictions) == 25
     # Every row takes three, and the lag that is allowed holds three more; a busy machine drops the more.
     assert dropped >= 25 - 25 / 3 - 3
-    indexes = [one.index for one in predictions]
+    indexes = [prediction.index for prediction in predictions]
     assert indexes == sorted(set(indexes))
-    assert [one.time for one in predictions] == pytest.approx([0.1 * (index + 1) for index in indexes])
+    assert [prediction.time for prediction in predictions] == pytest.approx([0.1 * (index + 1) for index in indexes])
 
 
 def test_dropping_needs_a_clock(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_it_says_what_the_network_says_of_every_picture(tmp_path: Path) -> None:
         np.testing.assert_allclose(prediction.probabilities, expected, atol=1e-6)
         assert not prediction.warmup
     raw = played([video], model, PredictionOptions(smooth=0.0))
-    np.testing.assert_allclose([one.probabilities for one in raw], alone, atol=1e-6)
+    np.testing.assert_allclose([prediction.probabilities for prediction in raw], alone, atol=1e-6)
 
 
 def test_what_the_list_of_models_knows() -> None:

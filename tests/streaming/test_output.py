@@ -66,10 +66,10 @@ def test_json_lines_have_exactly_the_documented_keys(rows: Path, tmp_path: Path)
     predictions = played([rows], model)
     keys = ["source", "index", "time", "begin", "end", "label", "score", "top", "warmup", "latency_ms", "scores"]
     assert [list(line) for line in lines] == [keys] * 30
-    for line, one in zip(lines, predictions, strict=True):
-        np.testing.assert_allclose(line["scores"], one.scores, atol=1e-6)
-        assert line["label"] == line["top"][0][0] == one.label
-        assert line["score"] == line["top"][0][1] == pytest.approx(one.score, abs=1e-6)
+    for line, prediction in zip(lines, predictions, strict=True):
+        np.testing.assert_allclose(line["scores"], prediction.scores, atol=1e-6)
+        assert line["label"] == line["top"][0][0] == prediction.label
+        assert line["score"] == line["top"][0][1] == pytest.approx(prediction.score, abs=1e-6)
         assert len(line["top"]) == 3
     assert "scores" not in json.loads(written([rows], model, OutputOptions("jsonl")).splitlines()[0])
 
@@ -79,12 +79,12 @@ def test_csv_is_valid(rows: Path, tmp_path: Path) -> None:
     model = replace(model, class_names=('a "b", c', *CLASSES[1:]))
     table = list(csv.DictReader(io.StringIO(written([rows], model, OutputOptions("csv", scores=True)))))
     predictions = played([rows], model)
-    assert [row["label"] for row in table] == [one.label for one in predictions]
+    assert [row["label"] for row in table] == [prediction.label for prediction in predictions]
     assert [int(row["index"]) for row in table] == list(range(30))
     assert [row["warmup"] for row in table] == ["true"] * 5 + ["false"] * 25
     np.testing.assert_allclose(
         [[float(row[f"scores[{name}]"]) for name in model.class_names] for row in table],
-        [one.scores for one in predictions],
+        [prediction.scores for prediction in predictions],
         atol=1e-6,
     )
 
@@ -124,7 +124,7 @@ def test_segments_are_runs_of_one_label(rows: Path, tmp_path: Path) -> None:
         scores = [frames[place].score for place in range(first, last)]
         assert segment["score"] == pytest.approx(np.mean(scores), abs=1e-6)
         covered[first:last] = [segment["label"]] * (last - first)
-    assert covered == [one.label for one in frames]
+    assert covered == [prediction.label for prediction in frames]
     assert None in covered  # the threshold leaves frames without a label
     table = written([rows], model, OutputOptions("table", segments=True), options).splitlines()
     assert len(table) == len(segments)

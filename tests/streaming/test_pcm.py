@@ -79,7 +79,7 @@ def test_a_pipe_gives_what_the_file_gives(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
     piped = played(["-"], model, fast=False, pcm=PcmOptions(16_000))
     np.testing.assert_allclose(scores_of(piped), scores_of(played([sound], model)), atol=1e-5)
-    assert {one.source for one in piped} == {"-"}
+    assert {prediction.source for prediction in piped} == {"-"}
     # A whole file through the pipe needs no options: it says itself what it is.
     with sound.open("rb") as file:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))

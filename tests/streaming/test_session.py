@@ -74,9 +74,11 @@ def test_a_model_with_a_lag_speaks_of_an_earlier_row(tmp_path: Path, sizes: dict
     model = small_model(tmp_path, lag=2, **sizes)
     rows = write_rows(tmp_path / "rows.npy", 20)
     predictions = played([tmp_path / "rows.npy"], model, hop=0.5)
-    assert [one.index for one in predictions] == list(range(22))
-    assert [one.time for one in predictions] == pytest.approx([0.5 * (index + 1) for index in range(22)])
-    assert [one.end for one in predictions] == pytest.approx([one.time - 1.0 for one in predictions])
+    assert [prediction.index for prediction in predictions] == list(range(22))
+    assert [prediction.time for prediction in predictions] == pytest.approx([0.5 * (index + 1) for index in range(22)])
+    assert [prediction.end for prediction in predictions] == pytest.approx(
+        [prediction.time - 1.0 for prediction in predictions]
+    )
     np.testing.assert_allclose(scores_of(predictions)[:20], regular_scores(model.model, rows), atol=1e-5)
     # At the end, the regular model says what it thinks of the two rows for which nothing more comes.
     for shorter in (1, 0):
@@ -94,8 +96,8 @@ def test_a_source_that_is_shorter_than_the_lag_is_answered(tmp_path: Path, rows:
     model = small_model(tmp_path, lag=3, blocks=2, stacking="deep")
     tokens = write_rows(tmp_path / "rows.npy", rows)
     predictions = played([tmp_path / "rows.npy"], model, hop=0.5)
-    spoken_of = [one for one in predictions if one.end > 0]
-    assert [one.end for one in spoken_of] == pytest.approx([0.5 * (row + 1) for row in range(rows)])
+    spoken_of = [prediction for prediction in predictions if prediction.end > 0]
+    assert [prediction.end for prediction in spoken_of] == pytest.approx([0.5 * (row + 1) for row in range(rows)])
     last = regular_scores(model.model.with_lag(0), tokens)[-1]
     np.testing.assert_allclose(spoken_of[-1].scores, last, atol=1e-5)
 

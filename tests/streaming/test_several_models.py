@@ -72,11 +72,11 @@ def test_each_equals_its_own_run_from_one_decode(
         single = played(paths, model)
         for path in paths:
             together = of_model(events, model.name, str(path))
-            alone = [one for one in single if one.source == str(path)]
+            alone = [prediction for prediction in single if prediction.source == str(path)]
             assert len(together) == len(alone) > 0
-            for one, other in zip(together, alone, strict=True):
-                np.testing.assert_array_equal(one.scores, other.scores)
-                assert (one.index, one.time, one.label) == (other.index, other.time, other.label)
+            for prediction, other in zip(together, alone, strict=True):
+                np.testing.assert_array_equal(prediction.scores, other.scores)
+                assert (prediction.index, prediction.time, prediction.label) == (other.index, other.time, other.label)
     assert stream.summary().frames == sum(isinstance(event, Prediction) for event in events)
 
 

@@ -45,11 +45,11 @@ def test_joined_outputs_are_those_of_the_undisturbed_run(tmp_path: Path, kind: s
     first = after[0].index
     assert 0 < first <= 17
     joined = before[:first] + after
-    assert [one.index for one in joined] == [one.index for one in whole]
+    assert [prediction.index for prediction in joined] == [prediction.index for prediction in whole]
     np.testing.assert_array_equal(scores_of(joined), scores_of(whole))
-    assert [one.top for one in joined] == [one.top for one in whole]
-    assert [one.warmup for one in joined] == [one.warmup for one in whole]
-    assert [one.time for one in joined] == [one.time for one in whole]
+    assert [prediction.top for prediction in joined] == [prediction.top for prediction in whole]
+    assert [prediction.warmup for prediction in joined] == [prediction.warmup for prediction in whole]
+    assert [prediction.time for prediction in joined] == [prediction.time for prediction in whole]
 
 
 def test_several_sources_some_of_which_are_over(tmp_path: Path) -> None:
@@ -60,14 +60,16 @@ def test_several_sources_some_of_which_are_over(tmp_path: Path) -> None:
     whole = played(paths, model, SMOOTH, at_once=2)
     before, after = broken_off(paths, model, tmp_path / "state", 21, at_once=2)
     for number in range(4):
-        mine = [one for one in before if one.source_number == number]
-        later = [one for one in after if one.source_number == number]
+        mine = [prediction for prediction in before if prediction.source_number == number]
+        later = [prediction for prediction in after if prediction.source_number == number]
         first = later[0].index if later else len(mine)
-        expected = [one for one in whole if one.source_number == number]
+        expected = [prediction for prediction in whole if prediction.source_number == number]
         joined = mine[:first] + later
-        assert [one.index for one in joined] == [one.index for one in expected]
+        assert [prediction.index for prediction in joined] == [prediction.index for prediction in expected]
         # Which row of the batch a source gets depends on who is done first, and with it the last bit.
-        np.testing.assert_allclose([one.scores for one in joined], [one.scores for one in expected], atol=1e-5)
+        np.testing.assert_allclose(
+            [prediction.scores for prediction in joined], [prediction.scores for prediction in expected], atol=1e-5
+        )
 
 
 def test_a_snapshot_in_the_second_pass_of_a_loop(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_a_snapshot_in_the_second_pass_of_a_loop(tmp_path: Path) -> None:
     before, after = broken_off([tmp_path / "a.npy"], model, tmp_path / "state", 26, loop=True)
     first = after[0].index
     joined = before[:first] + after[:40]
-    assert [one.index for one in joined] == list(range(first + 40))
+    assert [prediction.index for prediction in joined] == list(range(first + 40))
     scores = scores_of(joined)
     np.testing.assert_array_equal(scores[20:30], scores[:10])
 
