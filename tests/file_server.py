@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+PIECE = 1 << 18  # bytes that are sent at a time where there are pauses
 
 
 @dataclass
@@ -20,6 +23,7 @@ class Behaviour:
     cuts: int = 0  # how many answers are cut
     announce: bool = True  # send Content-Length
     status: int = 200
+    pause: float = 0.0  # seconds after every 256 KiB of a body
     requests: list[str | None] = field(default_factory=list)  # the Range header of every request
 
 
@@ -63,8 +67,17 @@ def file_server(content: bytes, name: str) -> Iterator[Server]:
             if behaviour.cut_after is not None and behaviour.cuts > 0:
                 behaviour.cuts -= 1
                 body = body[: behaviour.cut_after]
-            self.wfile.write(body)
+            self._send(body)
             self.close_connection = True
+
+        def _send(self, body: bytes) -> None:
+            if not behaviour.pause:
+                self.wfile.write(body)
+                return
+            with suppress(ConnectionError):  # whoever asked may be killed meanwhile
+                for start in range(0, len(body), PIECE):
+                    self.wfile.write(body[start : start + PIECE])
+                    time.sleep(behaviour.pause)
 
         def log_message(self, *arguments: Any) -> None:
             pass

@@ -235,6 +235,12 @@ def evaluate(
     merge: Annotated[
         bool, option("--merge", panel=SCALE, help="Join the parts of all shares: the table of one run.")
     ] = False,
+    engine: Annotated[
+        str, option("--engine", panel=SCALE, help="local, or ray: the machines of a Ray cluster run the recordings.")
+    ] = "local",
+    address: Annotated[
+        str | None, option("--address", panel=SCALE, metavar="HOST:PORT", help="The head of the Ray cluster.")
+    ] = None,
 ) -> None:
     """Score a model as it will really run, frame by frame, and say what it costs.
 
@@ -301,36 +307,37 @@ def evaluate(
         _score_file(predictions, dataset, options, wanted)
         return
     use_threads(threads)
-    request = parse_request(
-        dataset,
-        root,
-        on,
-        dataset_options,
-        features,
-        feature_option or [],
-        weights or [],
-        cache,
-    )
+    request = parse_request(dataset, root, on, dataset_options, features, feature_option or [], weights or [], cache)
     chosen = [*(models or []), *(model or []), *(checkpoint or [])]
     if (shard is None) != (out is None):
         raise UsageError("--shard I/N and --out PART.json go together: give both, or none of them")
     if shard is not None and out is not None:
-        given = set(_SHOWING) - {"quiet"} | {"save", "video", "report"}
+        given = set(_SHOWING) - {"quiet"} | {"save", "video", "report", "engine", "address"}
         useful = {str(parameter.name) for parameter in context.command.params} - given
         refuse_others(context, useful, "a share has no table yet, --merge prints and draws it")
         _share(chosen, request, options, parse_shard(shard), out, quiet)
         return
-    _compare(chosen, request, options, wanted)
+    _compare(chosen, request, options, wanted, engine, address)
 
 
-def _compare(checkpoints: list[str], request: DataRequest, options: ComparisonOptions, wanted: WantedOutput) -> None:
+def _compare(
+    checkpoints: list[str],
+    request: DataRequest,
+    options: ComparisonOptions,
+    wanted: WantedOutput,
+    engine: str,
+    address: str | None,
+) -> None:
     from pipelines.evaluation.comparison import compare_models
     from pipelines.evaluation.data.contenders import find_contenders
+    from pipelines.evaluation.sharing.cluster_runs import open_evaluators
 
     contenders = find_contenders(checkpoints, request.source.dataset)
     wanted.keep(file for contender in contenders for file in contender.files)
-    with evaluation_progress(wanted.quiet) as progress:
-        comparison = compare_models(contenders, request, options, progress.on_rows, progress.on_item)
+    with open_evaluators(engine, address, options) as who, evaluation_progress(wanted.quiet) as progress:
+        comparison = compare_models(
+            contenders, request, options, progress.on_rows, progress.on_item, who.run_of, who.engine
+        )
     wanted.show(comparison)
 
 

@@ -36,6 +36,7 @@ from pipelines.evaluation.scores.precision_loss import precision_loss
 from pipelines.evaluation.scores.smoothing import Smoothing
 from pipelines.evaluation.scores.spotting import THRESHOLD
 from pipelines.evaluation.tables.report import mean_and_deviation
+from pipelines.features.extraction.engines import Engine
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.linear.packing import with_precision
 from pipelines.model.precision import Precision
@@ -146,14 +147,15 @@ def compare_models(
     on_rows: OnRows | None = None,
     on_item: OnItem | None = None,
     run_of: RunOf | None = None,
+    engine: Engine | None = None,
 ) -> Comparison:
     """Score every contender on the same recordings, and say what each costs.
 
-    run_of: who runs a model, if not this process.
+    run_of: who runs a model, if not this process. engine: who extracts features, if not this machine.
     """
     options = options or ComparisonOptions()
     device = choose_device(options.device)  # a GPU that is not there is said before anything is read
-    data = open_scored(contenders, request, options)
+    data = open_scored(contenders, request, options, engine=engine)
     notes = [*data.notes, *data.dataset.problems, *(note for contender in contenders for note in contender.notes)]
     damaged: dict[str, Damage] = {}
     rows: list[Row] = []
@@ -214,13 +216,17 @@ def parse_modes(text: str) -> tuple[Mode, ...]:
 
 
 def open_scored(
-    contenders: Sequence[Contender], request: DataRequest, options: ComparisonOptions, shard: Shard = WHOLE
+    contenders: Sequence[Contender],
+    request: DataRequest,
+    options: ComparisonOptions,
+    shard: Shard = WHOLE,
+    engine: Engine | None = None,
 ) -> ScoredData:
     """The data; what is wrong with names and options is told before the work, not after it.
 
     shard: the share whose features are extracted first, where others extract theirs at the same time.
     """
-    data = ScoredData(request, contenders[0].files[0], shard)
+    data = ScoredData(request, contenders[0].files[0], shard, engine)
     _check_baseline(data.part, options)
     detection_protocol(data.dataset, options.protocol)
     return data

@@ -29,7 +29,7 @@ from pipelines.metrics.rejection import Rejection
 from pipelines.model.continual_model import ContinualModel
 from pipelines.running.agreement import TOLERANCE, Agreement, compare_runs, require_agreement
 from pipelines.running.passes import Outputs
-from pipelines.running.runner import Damage, Mode, Recording, RowSource, Run, Speed, run_model, speed_of
+from pipelines.running.runner import Damage, Mode, Recording, Run, Speed, run_model, speed_of
 from pipelines.running.timing import time_steps
 from pipelines.shard import WHOLE, Shard
 from pipelines.wording import listed
@@ -140,7 +140,12 @@ def evaluate_model(
 
 def recordings_of(dataset: Dataset, split: str) -> list[Recording]:
     """What a model runs on."""
-    return [Recording(item.name, _opener(dataset, item)) for item in dataset.split(split)]
+    return [recording_of(item, dataset.trim) for item in dataset.split(split)]
+
+
+def recording_of(item: Item, trim: int) -> Recording:
+    """The features of an item, opened when their turn comes."""
+    return Recording(item.name, lambda: open_rows(item, trim))
 
 
 def run_modes(
@@ -306,10 +311,6 @@ def measure_cost(model: ContinualModel) -> Cost:
         step = count_macs(model.step_, token, state)
         window = count_macs(model, token.expand(config.window, -1).unsqueeze(0))
     return Cost(step.total, window.total, sum(p.numel() for p in model.parameters()), state.nbytes)
-
-
-def _opener(dataset: Dataset, item: Item) -> Callable[[], RowSource]:
-    return lambda: open_rows(item, dataset.trim)
 
 
 def _for_mode(on_progress: OnProgress, mode: Mode) -> Callable[[int, int], None]:

@@ -62,6 +62,15 @@ class Damage:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """Which recordings run side by side, whoever runs them: other neighbours would change the last bits."""
+
+    groups: tuple[tuple[Recording, ...], ...]
+    lengths: dict[str, int]  # rows, by name of the recording
+    damaged: tuple[Damage, ...]  # those that cannot be opened, or have no rows
+
+
+@dataclass(frozen=True)
 class Run:
     """What a mode gave and how long it took."""
 
@@ -98,22 +107,59 @@ def run_model(
     Stream mode takes one recording at a time, as a live stream would come; the others put recordings of similar
     length side by side.
     """
+    plan = plan_groups(recordings, mode, model.config.input_width)
+    groups = shard.of(plan.groups)
+    run = run_groups(model, groups, mode, workers, row_counter(plan, groups, on_progress))
+    ordered = {item.name: run.outputs[item.name] for item in recordings if item.name in run.outputs}
+    run = replace(run, outputs=ordered, damaged=(*plan.damaged, *run.damaged))
+    if shard == WHOLE:  # a share may be empty
+        require_outputs(run)
+    return run
+
+
+def plan_groups(recordings: Sequence[Recording], mode: Mode, width: int) -> Plan:
+    """How a mode divides recordings of features (rows, width)."""
     if mode not in MODES:
         raise ConfigurationError(f"unknown mode '{mode}': choose from {', '.join(MODES)}")
     if not recordings:
         raise InputError("there is no recording to run the model on")
-    lengths, damaged = _lengths(recordings, model.config.input_width)
-    groups = shard.of([*side_by_side(lengths, _BATCH[mode], model.config.input_width)])
-    total = sum(lengths[name] for group in groups for name in group)
+    lengths, damaged = _lengths(recordings, width)
+    by_name = {recording.name: recording for recording in recordings}
+    groups = side_by_side(lengths, _BATCH[mode], width)
+    return Plan(tuple(tuple(by_name[name] for name in group) for group in groups), lengths, tuple(damaged))
+
+
+def row_counter(
+    plan: Plan, groups: Sequence[Sequence[Recording]], on_progress: Callable[[int, int], None] | None
+) -> Callable[[Sequence[Recording]], None]:
+    """What to call with each group that is done: tells `on_progress` the rows so far, and those of all `groups`."""
+    total = sum(plan.lengths[item.name] for group in groups for item in group)
+    done = 0
+
+    def count(group: Sequence[Recording]) -> None:
+        nonlocal done
+        done += sum(plan.lengths[item.name] for item in group)
+        if on_progress is not None:
+            on_progress(done, total)
+
+    return count
+
+
+def run_groups(
+    model: ContinualModel,
+    groups: Sequence[Sequence[Recording]],
+    mode: Mode,
+    workers: int = 0,
+    on_group: Callable[[Sequence[Recording]], None] | None = None,
+) -> Run:
+    """Outputs of `model` for some groups of a plan, in their order."""
     outputs: dict[str, Outputs] = {}
+    damaged: list[Damage] = []
     steps: list[float] = []
     seconds = 0.0
-    done = 0
     model.eval()
-    by_name = {recording.name: recording for recording in recordings}
-    batches = ([by_name[name] for name in group] for group in groups)
     with torch.inference_mode():
-        for group, loaded in _loaded(batches, workers):
+        for group, loaded in _loaded(iter(groups), workers):
             members = [(item, rows) for item, rows in zip(group, loaded, strict=True) if not isinstance(rows, Damage)]
             damaged += [rows for rows in loaded if isinstance(rows, Damage)]
             while members:
@@ -133,15 +179,18 @@ def run_model(
                     else:
                         damaged.append(Damage(item.name, "its features hold numbers too large for the model"))
                 break
-            done += sum(lengths[item.name] for item in group)
-            if on_progress is not None:
-                on_progress(done, total)
-    if not outputs and shard == WHOLE:  # a share may be empty
-        raise InputError(f"no recording could be used; the first, {damaged[0].name}: {damaged[0].reason}")
-    ordered = {item.name: outputs[item.name] for item in recordings if item.name in outputs}
-    frames = sum(len(output.logits) for output in ordered.values())
+            if on_group is not None:
+                on_group(group)
+    frames = sum(len(output.logits) for output in outputs.values())
     timed = np.array(steps) if mode == "stream" else None
-    return Run(mode, ordered, tuple(damaged), frames, seconds, timed)
+    return Run(mode, outputs, tuple(damaged), frames, seconds, timed)
+
+
+def require_outputs(run: Run) -> None:
+    """Refuse a run in which no recording could be used."""
+    if not run.outputs:
+        first = run.damaged[0]
+        raise InputError(f"no recording could be used; the first, {first.name}: {first.reason}")
 
 
 def join_runs(runs: Sequence[Run], names: Sequence[str]) -> Run:
@@ -213,15 +262,15 @@ def _lengths(recordings: Sequence[Recording], width: int) -> tuple[dict[str, int
 
 
 def _loaded(
-    batches: Iterator[list[Recording]], workers: int
-) -> Iterator[tuple[list[Recording], list[NDArray[np.float32] | Damage]]]:
+    batches: Iterator[Sequence[Recording]], workers: int
+) -> Iterator[tuple[Sequence[Recording], list[NDArray[np.float32] | Damage]]]:
     """Groups with their features, the next ones being read while the caller works."""
     if workers < 1:
         for group in batches:
             yield group, [_read(item) for item in group]
         return
     with ThreadPoolExecutor(workers) as pool:
-        waiting: list[tuple[list[Recording], list[Future[NDArray[np.float32] | Damage]]]] = []
+        waiting: list[tuple[Sequence[Recording], list[Future[NDArray[np.float32] | Damage]]]] = []
         for group in batches:
             waiting.append((group, [pool.submit(_read, item) for item in group]))
             if len(waiting) > 1:

@@ -6,6 +6,7 @@ import random
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,8 @@ def test_a_killed_worker_loses_nothing_and_repeats_only_its_own(cluster: str, tm
     extract([str(tmp_path / "in")], tmp_path / "one", OPTIONS)
     whole = tree(tmp_path / "one")
     # In one piece each, so that a worker is at work on a recording for long enough to be met.
-    killed = extract_with_kills(tmp_path / "in", tmp_path / "two", whole, cluster, 1, random.Random(0), 600.0)
+    options = replace(OPTIONS, piece_seconds=600.0)
+    killed = extract_with_kills(tmp_path / "in", tmp_path / "two", whole, cluster, 1, random.Random(0), options)
     assert len(killed) == 1
 
 

@@ -1,7 +1,7 @@
 """Kill workers of a Ray cluster while they extract: nothing is lost, and nothing that was finished is done again.
 
 `python tests/robustness/ray_kills.py --kills 100 --seed 0` kills a hundred, at random moments, in as many runs as that
-takes, and prints one line of JSON; `tests/features/test_extraction_ray.py` kills one.
+takes, and prints a line of JSON after each; `tests/features/test_extraction_ray.py` kills one.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from tests.features.made_recordings import write_sound
 OPTIONS = ExtractionOptions(FeatureRequest("musicnn"))
 MEMORY = 80_000_000  # bytes that the objects of a node may take: ours are small
 STARTS = 3
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # a node may take long to come up beside other work
 EVERY = 0.01  # seconds between two looks at who is at work
 
 
@@ -100,12 +102,12 @@ def extract_with_kills(
     address: str,
     kills: int,
     generator: random.Random,
-    piece_seconds: float = 10.0,
+    options: ExtractionOptions = OPTIONS,
 ) -> list[str]:
     """One run in which workers are killed; `whole`: what a run without any left. The locks under which they died."""
     killer = Killer(out, kills, generator)
     with killer.at_work():
-        options = replace(OPTIONS, engine="ray", address=address, piece_seconds=piece_seconds)
+        options = replace(options, engine="ray", address=address)
         summary = extract([str(sources)], out, options)
     assert summary.ok, summary.problems
     assert {outcome.status for outcome in summary.outcomes} == {"done"}
@@ -139,25 +141,39 @@ def _started() -> Any:
     return Cluster(initialize_head=True, head_node_args=head)
 
 
+def kill_workers(kills: int, seed: int, report: Callable[[int, int], None]) -> None:
+    """So many kills, in as many runs as that takes. report: is told the kills and runs so far."""
+    generator = random.Random(seed)
+    killed, runs = 0, 0
+    # Without PyTorch, which a new worker would have to import first.
+    options = ExtractionOptions(FeatureRequest("logmel"))
+    with tempfile.TemporaryDirectory() as name, two_nodes() as address:
+        sources = Path(name) / "in"
+        for number in range(8):
+            write_sound(sources / f"{number}.wav", 60.0, seed=number)
+        extract([str(sources)], Path(name) / "whole", options)
+        whole = tree(Path(name) / "whole")
+        while killed < kills:
+            most, out = min(generator.randint(2, 4), kills - killed), Path(name) / f"{runs}"
+            killed += len(extract_with_kills(sources, out, whole, address, most, generator, options))
+            shutil.rmtree(out)
+            runs += 1
+            report(killed, runs)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    generator = random.Random(arguments.seed)
-    killed, runs, began = 0, 0, time.monotonic()
-    with tempfile.TemporaryDirectory() as name, two_nodes() as address:
-        sources = Path(name) / "in"
-        for number in range(6):
-            write_sound(sources / f"{number}.wav", 10.0, seed=number)
-        extract([str(sources)], Path(name) / "whole", OPTIONS)
-        whole = tree(Path(name) / "whole")
-        while killed < arguments.kills:
-            most = min(generator.randint(1, 3), arguments.kills - killed)
-            killed += len(extract_with_kills(sources, Path(name) / f"{runs}", whole, address, most, generator))
-            runs += 1
-    seconds = round(time.monotonic() - began, 1)
-    print(json.dumps({"kills": killed, "runs": runs, "lost": 0, "done_again": 0, "seconds": seconds}))  # noqa: T201
+    began = time.monotonic()
+
+    def report(killed: int, runs: int) -> None:
+        seconds = round(time.monotonic() - began, 1)
+        line = {"kills": killed, "runs": runs, "lost": 0, "done_again": 0, "seconds": seconds}
+        print(json.dumps(line), flush=True)  # noqa: T201
+
+    kill_workers(arguments.kills, arguments.seed, report)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pipelines.errors import CotransError
@@ -96,28 +97,65 @@ def cost_section(folder: Path, _: int) -> Section:
     return section
 
 
-def kill_section(folder: Path, count: int) -> Section:
-    """Kills at random moments, as many for each command."""
+def kill_section(folder: Path, count: int, chosen: Sequence[str] = ()) -> Section:
+    """Kills at random moments, as many for each command: a tenth of them through the real command line."""
     from tests.robustness.kills import kill_and_go_on, undisturbed, victims
+    from tests.robustness.launching import command_line, forked
 
-    commands = victims(folder)
-    section = Section("kills", note=f"{count} each: {', '.join(commands)}")
-    for name, victim in commands.items():
-        place = folder / name.replace(" ", "-")
-        place.mkdir()
-        expected, seconds = undisturbed(victim, place)
-        for number in range(count):
-            section.tried += 1
-            if problem := kill_and_go_on(victim, place, expected, seconds, number):
-                section.found.append(f"{name}: {problem}")
+    section, names = Section("kills"), []
+    with victims(folder) as commands:
+        for name, victim in commands.items():
+            if chosen and name not in chosen:
+                continue
+            for launch, numbers in ((command_line, range(count // 10)), (forked, range(count // 10, count))):
+                place = folder / f"{name.replace(' ', '-')}-{launch.__name__}"
+                place.mkdir()
+                undisturbed(victim, place, launch)  # the first run fills caches, and is longer
+                expected, seconds = undisturbed(victim, place, launch)
+                for number in numbers:
+                    section.tried += 1
+                    if problem := kill_and_go_on(victim, place, expected, seconds, number, launch):
+                        section.found.append(f"{name}: {problem}")
+                        print(f"    {name}: {problem}", flush=True)
+                print(f"    {name}: {len(numbers)} kills within {seconds:.2f} s, {launch.__name__}", flush=True)
+            names.append(name)
+    section.note = f"{count} each: {', '.join(names)}"
+    return section
+
+
+def ray_section(_: Path, count: int) -> Section:
+    """Kills of workers of a Ray cluster of two nodes that extract."""
+    from tests.robustness.ray_kills import kill_workers
+
+    section = Section("kills of Ray workers")
+
+    def report(killed: int, runs: int) -> None:
+        section.tried, section.note = killed, f"in {runs} runs on two nodes"
+        print(f"    {killed} kills {section.note}", flush=True)
+
+    try:
+        kill_workers(count, 0, report)
+    except AssertionError as error:
+        section.found.append(str(error)[:300])
     return section
 
 
 def step_section(_: Path, count: int) -> Section:
-    """Steps through rows that join and leave."""
-    from tests.robustness.long_stream import ROWS, run_steps
+    """Steps through rows that join and leave, and a tenth as many of a model of two blocks, which take longer."""
+    from tests.robustness.long_stream import CHECK_EVERY, ROWS, run_steps
 
-    return Section("steps", tried=count, found=run_steps(count), note=f"through {ROWS} rows that join and leave")
+    section, largest = Section("steps"), [0.0]
+
+    def report(step: int, worst: float) -> None:
+        largest[0] = max(largest[0], worst)
+        if step % (20 * CHECK_EVERY) == 0:
+            print(f"    step {step:,}: at most {worst:.1e} from the regular model", flush=True)
+
+    for blocks, steps in ((1, count), (2, count // 10)):
+        section.found += run_steps(steps, blocks, report=report)
+        section.tried += steps
+    section.note = f"through {ROWS} rows that join and leave, at most {largest[0]:.1e} from the regular model"
+    return section
 
 
 SECTIONS: dict[str, Callable[[Path, int], Section]] = {
@@ -126,6 +164,7 @@ SECTIONS: dict[str, Callable[[Path, int], Section]] = {
     "costs": cost_section,
     "steps": step_section,
     "kills": kill_section,
+    "ray": ray_section,
 }
 
 
@@ -136,6 +175,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100, help="kills of each command")
     parser.add_argument("--steps", type=int, default=1_000_000, help="steps of the long stream")
     parser.add_argument("--only", action="append", choices=[*SECTIONS], help="this part alone; may be repeated")
+    parser.add_argument("--command", action="append", default=[], help="of the kills, this command alone; as --only")
     parser.add_argument("--json", type=Path, help="write the table there too")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -147,7 +187,8 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="cotrans-soak-") as folder:
             os.environ["COTRANS_CACHE"] = f"{folder}/cache"
             os.environ["COTRANS_CONFIG"] = f"{folder}/config.toml"
-            section = SECTIONS[name](Path(folder), getattr(options, name, 0))
+            run = partial(kill_section, chosen=options.command) if name == "kills" else SECTIONS[name]
+            section = run(Path(folder), getattr(options, "kills" if name == "ray" else name, 0))
         section.seconds = round(time.monotonic() - begin, 1)
         done.append(section)
         counts = f"{section.tried:>9,}  {section.seconds:>8.1f} s  {len(section.found)} found"

@@ -27,8 +27,9 @@ Output = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.usefixtures("no_settings")
 
 
-def test_rows_that_join_and_leave() -> None:
-    assert run_steps(2001) == []
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_rows_that_join_and_leave(blocks: int) -> None:
+    assert run_steps(2001, blocks) == []
 
 
 def test_two_hundred_sources_of_which_twenty_are_broken(tmp_path: Path, capsys: Output) -> None:
@@ -112,10 +113,10 @@ def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Output) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["extract", "stream --snapshot"])
+@pytest.mark.parametrize("name", ["extract", "stream --snapshot", "weights get"])
 def test_killed_and_gone_on(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "victims"
     folder.mkdir()
-    victim = victims(folder)[name]
-    expected, seconds = undisturbed(victim, folder)
-    assert kill_and_go_on(victim, folder, expected, seconds, 3) is None
+    with victims(folder) as commands:
+        expected, seconds = undisturbed(commands[name], folder)
+        assert kill_and_go_on(commands[name], folder, expected, seconds, 3) is None

@@ -15,7 +15,7 @@ from pathlib import Path
 from pipelines.datasets.item import Item
 from pipelines.datasets.source import FeatureOptions
 from pipelines.errors import InputError
-from pipelines.features.extraction.engines import LocalEngine
+from pipelines.features.extraction.engines import Engine, LocalEngine
 from pipelines.features.extraction.parallel import extract_in_parallel
 from pipelines.features.extraction.recording import Outcome, Target, extract_recording, look_up
 from pipelines.features.extraction.sources import Recording
@@ -45,12 +45,13 @@ def cached_features(
     mine: Sequence[int] | None = None,
     wait: Callable[[], None] | None = None,
     device: str = "auto",
+    engine: Engine | None = None,
 ) -> CachedFeatures:
     """The items with features of their media; what is not in the cache is extracted now.
 
     mine: the indices that this process extracts, of several that share the work; wait: until all have done theirs.
     Without `wait` there are others of which nobody knows how far they are: after its own it takes what they have left.
-    Items whose media cannot be used are left out and reported.
+    Items whose media cannot be used are left out and reported. engine: who extracts, if not processes of this machine.
     """
     assert features.request is not None
     streams = StreamFactory(features.request, device)
@@ -64,7 +65,7 @@ def cached_features(
     order = [*dict.fromkeys([*(mine or []), *range(len(items))])]
     known: dict[int, Outcome | None] = {}
     if wait is None:
-        known.update(_in_parallel(items, order, target, streams, features.workers, on_item))
+        known.update(_in_parallel(items, order, target, streams, features.workers, on_item, engine))
     for count, index in enumerate(order):
         if on_item is not None:
             on_item(count, len(items), items[index].name)
@@ -106,20 +107,21 @@ def _in_parallel(
     streams: StreamFactory,
     workers: int,
     on_item: OnItem | None,
+    engine: Engine | None,
 ) -> dict[int, Outcome]:
-    """Extract what is not there in several processes.
+    """Extract what is not there in several processes, of this machine or of the engine.
 
     Outcomes by index, of what went well; the rest is looked at again one by one, where errors get their words.
     """
     media = {index: items[index].media for index in order}
     waiting = [index for index, path in media.items() if path and not _is_there(path, target, streams)]
     count = min(workers or _worth([items[index] for index in waiting]), len(waiting))
-    if count < 2:
+    if not waiting or (engine is None and count < 2):
         return {}
     recordings = [_recording(Path(str(items[index].media))) for index in waiting]
     outcomes: dict[int, Outcome] = {}
     done = len(items) - len(waiting)
-    for place, outcome in extract_in_parallel(recordings, target, streams, LocalEngine(count), wait=True):
+    for place, outcome in extract_in_parallel(recordings, target, streams, engine or LocalEngine(count), wait=True):
         done += 1
         if on_item is not None:
             on_item(done, len(items) + 1, items[waiting[place]].name)

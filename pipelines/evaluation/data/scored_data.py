@@ -27,6 +27,7 @@ from pipelines.evaluation.data.training_overlap import (
     is_same_folder,
     recorded_options,
 )
+from pipelines.features.extraction.engines import Engine
 from pipelines.features.feature_match import check_features
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
@@ -47,9 +48,18 @@ class PartWithFeatures:
 class ScoredData:
     """An open dataset and the part of it that is scored."""
 
-    def __init__(self, request: DataRequest, model: Path | None = None, shard: Shard = WHOLE) -> None:
-        """model: a checkpoint; what the request leaves open is taken from its training. shard: extracted first."""
-        self._shard = shard
+    def __init__(
+        self,
+        request: DataRequest,
+        model: Path | None = None,
+        shard: Shard = WHOLE,
+        engine: Engine | None = None,
+    ) -> None:
+        """model: a checkpoint; what the request leaves open is taken from its training.
+
+        shard: extracted first. engine: who extracts, if not this machine.
+        """
+        self._shard, self._engine = shard, engine
         same = None if model is None else is_same_folder(model, request.source.root)
         given = request.source
         self._source = _completed(given, {} if model is None else training_record(model), same)
@@ -123,7 +133,7 @@ class ScoredData:
                 f"dataset {self.dataset.name}: there is no media in {self.dataset.root} to extract features from; give "
                 "--feature-dir"
             )
-        extracted = cached_features(items, features, on_item, self._shard.of(range(len(items))))
+        extracted = cached_features(items, features, on_item, self._shard.of(range(len(items))), engine=self._engine)
         usable = {item.name for item in extracted.items}
         left_out = tuple(
             Damage(item.name, extracted.problems.get(item.name, "its features could not be extracted"))

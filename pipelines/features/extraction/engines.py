@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from pipelines.errors import UsageError
 from pipelines.features.extraction.worker import answer
 from pipelines.features.extraction.worker_pool import FatalWorkerError, OnProgress, WorkerDiedError, WorkerPool
 from pipelines.ray_cluster import LostTaskError, RayCluster, ray_cluster
@@ -15,6 +16,14 @@ from pipelines.ray_cluster import LostTaskError, RayCluster, ray_cluster
 EngineName = Literal["local", "ray"]
 ENGINES: tuple[EngineName, ...] = ("local", "ray")
 WORKER_MODULE = "pipelines.features.extraction.worker"
+
+
+def check_engine(name: str, address: str | None) -> None:
+    """Refuse an engine that there is not, and an address without a cluster."""
+    if name not in ENGINES:
+        raise UsageError(f"unknown engine '{name}': choose from {', '.join(ENGINES)}")
+    if name != "ray" and address is not None:
+        raise UsageError("--address is that of a Ray cluster: add --engine ray")
 
 
 class Engine(Protocol):

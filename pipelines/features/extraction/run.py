@@ -12,7 +12,7 @@ from typing import Any
 from pipelines.devices import check_side_by_side
 from pipelines.errors import InputError, UsageError
 from pipelines.features.default_features import tracks_of
-from pipelines.features.extraction.engines import ENGINES, Engine, EngineName, open_engine
+from pipelines.features.extraction.engines import Engine, EngineName, check_engine, open_engine
 from pipelines.features.extraction.oadtr_parts import join_oadtr
 from pipelines.features.extraction.parallel import extract_in_parallel
 from pipelines.features.extraction.pieces import PIECE_SECONDS, SHORTEST_PIECE, plan_pieces
@@ -192,12 +192,9 @@ def _check(out: Path, options: ExtractionOptions) -> None:
     if options.layout not in LAYOUTS:
         raise UsageError(f"unknown layout '{options.layout}': choose from {', '.join(LAYOUTS)}")
     check_side_by_side("--workers", options.workers)
-    if options.engine not in ENGINES:
-        raise UsageError(f"unknown engine '{options.engine}': choose from {', '.join(ENGINES)}")
+    check_engine(options.engine, options.address)
     if options.engine == "ray" and options.workers > 1:
         raise UsageError("--workers are processes of this machine, and Ray has its own: leave it out")
-    if options.engine != "ray" and options.address is not None:
-        raise UsageError("--address is that of a Ray cluster: add --engine ray")
     if options.piece_seconds is not None:
         if not options.piece_seconds >= SHORTEST_PIECE:
             raise UsageError(f"--pieces must be at least {SHORTEST_PIECE:g} seconds, not {options.piece_seconds:g}")
