@@ -56,6 +56,9 @@ APART: dict[str, Apart] = {
     "cotrans stream talk.mp4 --serve 8080": Apart("a port that may be in use; tests/serving takes free ones"),
     "cotrans stream talks/ --model sound-events,objects --serve 8080": Apart("a port that may be in use"),
     "cotrans stream camera:0 mic: --serve 0.0.0.0:8080 --token auto": Apart("a camera, and a port that may be in use"),
+    (
+        "cotrans evaluate --dataset gtzan --root GTZAN/ --split fault-filtered --engine ray --address 10.0.0.1:6379"
+    ): Apart("a cluster; tests/evaluation/test_cluster_runs.py has one"),
     "cotrans extract talks/ --out features/ --features logmel --engine ray --address 10.0.0.1:6379": Apart(
         "a cluster; tests/features/test_extraction_ray.py has one"
     ),
