@@ -59,8 +59,13 @@ def read(source: SourceFile, hints: Hints) -> Imported:
         kind=_kind(config),
         config=config,
         notes=settings.notes,
-        reference=LstrReference(weights, config),
+        reference=LstrReference(_reference_weights(weights, config), config),
     )
+
+
+def _reference_weights(weights: Mapping[str, Tensor], config: LstrConfig) -> Mapping[str, Tensor]:
+    """In the precision of the model's own steps: a reference that rounds more would only measure itself."""
+    return {name: value.double() for name, value in weights.items()} if config.in_float64 else weights
 
 
 def _encoder(source: SourceFile) -> tuple[tuple[int, int, bool], ...]:

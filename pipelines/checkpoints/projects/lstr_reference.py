@@ -32,7 +32,7 @@ class Window:
 
 @dataclass(frozen=True)
 class LstrReference:
-    """The regular model. weights: by the names of LSTR and TeSTra."""
+    """The regular model. weights: by the names of LSTR and TeSTra; what they are in, it computes in."""
 
     weights: Mapping[str, Tensor]
     config: LstrConfig
@@ -117,6 +117,7 @@ class LstrReference:
         return memory
 
     def _feature_head(self, frames: Tensor, memory: str) -> Tensor:
+        frames = frames.to(self.weights["classifier.weight"].dtype)
         if not self.config.feature_head:
             return frames
         return F.relu(self._linear(frames, f"feature_head_{memory}.input_linear.0"))

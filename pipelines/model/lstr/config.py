@@ -9,6 +9,9 @@ from pipelines.errors import ConfigurationError
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.transformer.config import Activation
 
+# Up to this width a step is bound by the number of its operations, and takes as long in float64 as in float32.
+FLOAT64_WIDTH = 128
+
 
 @dataclass(frozen=True)
 class LstrConfig(BaseConfig):
@@ -64,6 +67,15 @@ class LstrConfig(BaseConfig):
     def span(self) -> int:
         """Frames from the oldest to the newest sample of the work memory, both counted."""
         return (self.work_samples - 1) * self.work_rate + 1
+
+    @property
+    def in_float64(self) -> bool:
+        """Whether everything is computed in float64.
+
+        Rows of the work memory enter the decoder as they are, so its first scores grow with the square of the
+        features: scaled by 10, the official float32 computation is wrong in the third digit.
+        """
+        return self.width <= FLOAT64_WIDTH
 
     @property
     def window(self) -> int:

@@ -8,10 +8,14 @@
 - of the decoder, projections of the newest frame only, and of its last layer the newest row only (`lstr_decoder.py`).
 
 What remains is computed anew at every step, since every row of it changes.
+
+A small model (`LstrConfig.in_float64`) takes frames and gives logits in float32, and computes in float64: windows by
+weights that are converted for each, steps by a copy of the model that is made with a stream's state.
 """
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple, cast
 
 import torch
@@ -21,7 +25,7 @@ from torch import Tensor
 from pipelines.errors import InputError
 from pipelines.model.attention import query_sums
 from pipelines.model.continual_model import ContinualModel
-from pipelines.model.linear.projection import Projection
+from pipelines.model.linear.projection import PackedProjection, Projection
 from pipelines.model.lstr import memory as lstr_memory
 from pipelines.model.lstr.config import LstrConfig
 from pipelines.model.lstr.decoder import DecoderTables, LstrDecoder
@@ -34,8 +38,9 @@ CHUNK = 16
 
 
 class LstrTables(NamedTuple):
-    """Constants of the weights."""
+    """Constants of the weights, and the model that they are of: the one that was asked, or its copy in float64."""
 
+    model: LstrModel
     encoder: EncoderTables
     decoder: DecoderTables
 
@@ -67,6 +72,10 @@ class LstrModel(ContinualModel):
         config = self.config
         if not 1 <= tokens.shape[1] <= config.window:
             raise InputError(f"a window has 1 to {config.window} frames, not {tokens.shape[1]}")
+        if self._widens and not torch.is_grad_enabled():  # training is in its own precision
+            weights = {name: value.double() for name, value in self.state_dict(keep_vars=True).items()}
+            logits: Tensor = torch.func.functional_call(self, weights, (tokens.double(),))
+            return logits.to(tokens.dtype)
         at = lstr_memory.place(config, torch.tensor([tokens.shape[1] - 1]))
         begin, newest = int(at.start), int(at.row)
         sampled = self._sampled(begin, min(int(at.entered), config.long_samples))
@@ -101,6 +110,8 @@ class LstrModel(ContinualModel):
 
     def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
         """The state of `batch_size` streams before their first frame."""
+        if self._widens:
+            return copy.deepcopy(self).double().initial_state(batch_size, start)
         config = self.config
         like = self._like
         heads, width, samples = config.heads, config.width // config.heads, config.long_samples
@@ -118,7 +129,7 @@ class LstrModel(ContinualModel):
             else query_sums.empty_sums(*rings, config.decay != 1.0, heads, queries, width, like),
         )
         tables = LstrTables(
-            self.long_encoder.tables(self._long_positions()), self.work_decoder.tables(self._work_positions())
+            self, self.long_encoder.tables(self._long_positions()), self.work_decoder.tables(self._work_positions())
         )
         encoded = config.work_rate if config.work_rate > config.long_rate else 0
         work = WorkState(
@@ -142,6 +153,11 @@ class LstrModel(ContinualModel):
     @torch.no_grad()
     def _frames_(self, tokens: Tensor, state: StreamState, active: Tensor | None) -> Tensor:
         """Logits (B, T, classes) of the next frames (B, T, input_width); `state` is written in place."""
+        model = cast(LstrTables, state.tables).model
+        return model._computed_(tokens.to(model.dtype), state, active).to(tokens.dtype)
+
+    def _computed_(self, tokens: Tensor, state: StreamState, active: Tensor | None) -> Tensor:
+        """`_frames_` in the precision of this model and of the state."""
         config = self.config
         long, work = cast("tuple[LongState, WorkState]", state.blocks)
         tables = cast(LstrTables, state.tables)
@@ -175,6 +191,12 @@ class LstrModel(ContinualModel):
         return () if self.long_head is None or self.work_head is None else (self.long_head, self.work_head)
 
     # ---- parts ---------------------------------------------------------------------------------------------
+
+    @property
+    def _widens(self) -> bool:
+        """Whether this is a model in float32 that computes in float64. One with packed weights has chosen otherwise."""
+        packed = any(isinstance(layer, PackedProjection) for layer in self.modules())
+        return self.config.in_float64 and self.dtype == torch.float32 and not packed
 
     def _head(self, head: Projection | None, frames: Tensor) -> Tensor:
         return frames if head is None else F.relu(head.project(frames))
