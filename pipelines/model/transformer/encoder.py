@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.errors import ConfigurationError, InputError
-from pipelines.model.attention.ring import Cursor, cursor_for
+from pipelines.model.attention.ring import Cursor, LockstepCursor, cursor_for
 from pipelines.model.positions import folding
 from pipelines.model.positions.encodings import PositionalEncoding
 from pipelines.model.positions.places import (
@@ -42,6 +42,7 @@ from pipelines.model.state import (
 )
 from pipelines.model.transformer.block import Block
 from pipelines.model.transformer.config import RELATIVE, ModelConfig
+from pipelines.model.transformer.lone_stream import LoneStream
 
 # Tokens per banded pass: bounds the memory of `steps` on long recordings.
 CHUNK = 2048
@@ -78,6 +79,11 @@ class ContinualEncoder(nn.Module):
         self._recycling = config.positional == "recycling"
         # Whether scores depend on ages or differences, rather than tokens on positions.
         self._placed = config.positional in RELATIVE
+        # Whether a step of one stream can be a `LoneStream`'s, the one of the state that was stepped last, and which
+        # state (its id) that was.
+        self._plain = self.banded and not self._placed and config.class_token_block is None and not config.lag
+        self._lone: LoneStream | None = None
+        self._stepped = 0
 
     @property
     def banded(self) -> bool:
@@ -139,6 +145,9 @@ class ContinualEncoder(nn.Module):
 
     def step_(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
         """`step` for a caller who owns `state`: its rings are written in place."""
+        lone = self._lone
+        if lone is not None and active is None and not self.training and lone.takes(token, state):
+            return lone.step_(self._positioned(token, state) if self._recycling else token), state
         cursor = cursor_for(state.position, self.config.window, active)
         if self.all_rows or not self._single_output:
             rows = self._step_rows_(token, state, cursor)
@@ -146,6 +155,8 @@ class ContinualEncoder(nn.Module):
         else:
             output = self._step_single_(token, state, cursor)
         state.position.add_(1 if active is None else active)
+        if self._plain and isinstance(cursor, LockstepCursor) and state.batch_size == 1:
+            self._recognise(state)
         return output, state
 
     def step_rows_(
@@ -224,7 +235,7 @@ class ContinualEncoder(nn.Module):
 
     def _step_single_(self, token: Tensor, state: StreamState, cursor: Cursor) -> Tensor:
         row = self._positioned(token, state) if self._recycling else token
-        turn, query_turn = self._arrival_turns(state, state.position)
+        turns = self._arrival_turns(state, state.position) if self._placed else None
         for index, block in enumerate(self._stack):
             block_state = state.blocks[index]
             if isinstance(block_state, FoldedState):
@@ -232,9 +243,18 @@ class ContinualEncoder(nn.Module):
             else:
                 single = cast(SingleOutputState, block_state)
                 class_token = self._class_token_at(index + 1)
-                bias = slot_bias(state.tables, index, cursor, 0 if class_token is None else 1, row.dtype)
-                row = block.step_single_(row, single, cursor, class_token, Places(bias, turn, query_turn))
+                places = NOWHERE
+                if turns is not None:
+                    bias = slot_bias(state.tables, index, cursor, 0 if class_token is None else 1, row.dtype)
+                    places = Places(bias, *turns)
+                row = block.step_single_(row, single, cursor, class_token, places)
         return row
+
+    def _recognise(self, state: StreamState) -> None:
+        """Make what a state's next steps can use, once it comes for the second time: a value is never seen again."""
+        if self._stepped == id(state) and (self._lone is None or self._lone.state is not state):
+            self._lone = LoneStream(self._stack, state) if LoneStream.fits(self._stack, state) else None
+        self._stepped = id(state)
 
     def _arrival_turns(self, state: StreamState, position: Tensor) -> tuple[Rotation | None, Rotation | None]:
         """How tokens at these places (B,) or (B, T) are turned, and the tokens whose outputs are due with them."""
