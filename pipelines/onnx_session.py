@@ -24,8 +24,8 @@ class GraphError(Exception):
 class OnnxSession:
     """A graph on the CPU."""
 
-    def __init__(self, what: str, graph: Path | bytes, spinning: bool = True) -> None:
-        """what: that needs onnxruntime, for where there is none.
+    def __init__(self, what: str, graph: Path | bytes, spinning: bool = True, threads: int | None = None) -> None:
+        """what: that needs onnxruntime, for where there is none. threads: None: as many as everything else has.
 
         spinning: threads burn their processor until the next run: quicker where runs follow one another, a waste where
         a stream waits for its source.
@@ -34,7 +34,7 @@ class OnnxSession:
         import onnxruntime
 
         settings = onnxruntime.SessionOptions()
-        settings.intra_op_num_threads = thread_count()
+        settings.intra_op_num_threads = thread_count() if threads is None else threads
         settings.log_severity_level = 4  # what is wrong is raised; nothing is printed
         if not spinning:
             settings.add_session_config_entry("session.intra_op.allow_spinning", "0")

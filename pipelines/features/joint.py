@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, UsageError
+from pipelines.features.audio.windowed import WindowedExtractor, rows_together
 from pipelines.features.extractor import AudioExtractor, Extractor, Rows, VideoExtractor, hears, sees
 from pipelines.features.media import AudioBlock, DamagedMediaError, MediaReader, Resampler, VideoFrame
 from pipelines.features.row_clock import FrameChoice, FramePicker, RowClock
@@ -71,6 +72,11 @@ class FeatureStream:
 
     def push_audio(self, samples: NDArray[np.float32], rate: int) -> Rows:
         """(n,) mono samples at `rate` Hz, which must stay the same -> (rows, width)."""
+        self.accept_audio(samples, rate)
+        return rows_of_streams([self])[0]
+
+    def accept_audio(self, samples: NDArray[np.float32], rate: int) -> None:
+        """As `push_audio`; the rows come from `rows_of_streams`, which may compute them with those of other streams."""
         self._check_open()
         if self._rate is None:
             self._rate = rate
@@ -81,7 +87,6 @@ class FeatureStream:
             raise UsageError(f"the audio of a stream cannot change from {self._rate} to {rate} Hz")
         for wanted, resampler in self._resamplers.items():
             self._hear(wanted, resampler.push(samples))
-        return self._drain()
 
     def push_frame(
         self, frame: NDArray[np.uint8] | VideoFrame, time: float | None = None, duration: float | None = None
@@ -119,15 +124,17 @@ class FeatureStream:
         if len(samples):
             for part in self._audio:
                 if part.extractor.sample_rate == rate:
-                    part.give(part.extractor.push(samples))
+                    part.hear(samples)
 
     def _drain(self) -> Rows:
         count = min(len(part.rows) for part in self._parts)
-        joined = [np.concatenate([part.rows[index] for part in self._parts]) for index in range(count)]
+        if not count:
+            return np.zeros((0, self.spec.width), np.float32)
+        joined = np.concatenate([np.stack(part.rows[:count]) for part in self._parts], axis=1)
         for part in self._parts:
             del part.rows[:count]
         self.rows_given += count
-        return np.stack(joined) if joined else np.zeros((0, self.spec.width), np.float32)
+        return joined
 
 
 class _Part:
@@ -149,6 +156,13 @@ class _AudioPart(_Part):
     def __init__(self, extractor: AudioExtractor, begin: int, unwanted: int) -> None:
         super().__init__(unwanted)
         self.extractor = extractor.fresh(begin) if begin else extractor
+
+    def hear(self, samples: NDArray[np.float32]) -> None:
+        """Rows of a windowed extractor wait for `rows_of_streams`, unless the piece is longer than it takes at once."""
+        if isinstance(self.extractor, WindowedExtractor) and len(samples) <= self.extractor.longest_piece:
+            self.extractor.accept(samples)
+        else:
+            self.give(self.extractor.push(samples))
 
     def flush(self) -> None:
         self.give(self.extractor.flush())
@@ -193,6 +207,19 @@ class _VideoPart(_Part):
             self._last_row = self.extractor.push(np.stack(same_size(images)))[0]
             self._last_images = images
         return self._last_row
+
+
+def rows_of_streams(streams: Sequence[FeatureStream]) -> list[Rows]:
+    """The rows (rows, width) that are ready in each of some streams of one factory, after sound that they accepted.
+
+    A network that can computes the rows of all of them in one batch.
+    """
+    for parts in zip(*(stream._audio for stream in streams), strict=True):
+        windowed = {part: part.extractor for part in parts if isinstance(part.extractor, WindowedExtractor)}
+        if windowed:
+            for part, rows in zip(windowed, rows_together(list(windowed.values())), strict=True):
+                part.give(rows)
+    return [stream._drain() for stream in streams]
 
 
 def same_size(images: list[NDArray[np.uint8]]) -> list[NDArray[np.uint8]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import queue
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,9 +20,9 @@ from pipelines.streaming.messages import Ended, Place, Remark, Row, SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.summary import Statistics, Summary
 from pipelines.streaming.playing.control import SourceControl
-from pipelines.streaming.playing.emitter import MediaOpener, OnMedia, PlayContext, RowEmitter
+from pipelines.streaming.playing.emitter import MediaOpener, OnMedia, PlayContext
 from pipelines.streaming.playing.inbox import Inbox
-from pipelines.streaming.playing.player import play
+from pipelines.streaming.playing.slots import SlotPlayers
 from pipelines.streaming.predicting.encoder_stage import MOST_ROWS, EncoderStage, Mark, Message, Result
 from pipelines.streaming.predicting.prediction import Interpreter, Prediction
 from pipelines.streaming.predicting.session import StreamSession
@@ -103,8 +102,6 @@ class Stream:
         ordered = {} if model.order is None else {"order": self._prediction.order}
         self._settings: dict[str, Any] = {**played, **ordered, "rows": slots}
         self.resumed = self._resume(self.options.resume) if self.options.resume else None
-        begun = (*self._encoder.slots, *self._encoder.over)
-        self._pending = deque(number for number in range(len(self.sources)) if number not in begun)
         self._threads: list[Thread] = []
         self._failure: Exception | None = None
         self._failed: dict[int, CotransError] = {}  # by source
@@ -204,12 +201,26 @@ class Stream:
     # ---- threads -------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        first = {slot: number for number, slot in self._encoder.slots.items()}
+        context = partial(
+            PlayContext,
+            model=self.model,
+            options=self.options,
+            open_media=self._opener,
+            inbox=self._inbox,
+            on_begin=self.statistics.begin,
+            on_length=self.statistics.opened,
+            on_remark=self._remark,
+            on_reconnected=self.statistics.reconnected,
+            on_dropped=self.statistics.dropped,
+            on_decoded=partial(self.statistics.took, "decode"),
+            on_media=self._on_media,
+        )
+        players = SlotPlayers(self.sources, self._controls, context, self._inbox, self._stop)
+        players.resume(self._encoder.slots, self._encoder.places, self._encoder.over)
         self._threads = [
-            Thread(target=self._run_slot, args=(slot, first.get(slot)), name=f"cotrans features {slot}", daemon=True)
-            for slot in range(self._encoder.session.rows)
+            *players.threads(self._encoder.session.rows, self.options.fast),
+            Thread(target=self._run_encoder, name="cotrans encoder", daemon=True),
         ]
-        self._threads.append(Thread(target=self._run_encoder, name="cotrans encoder", daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -220,52 +231,6 @@ class Stream:
             self._failure = error
         self.stop()
         self._output.put(None)
-
-    def _run_slot(self, slot: int, number: int | None) -> None:
-        """Play one source after the other in one row of the batch."""
-        try:
-            while not self._stop.is_set():
-                if number is None:
-                    try:
-                        number = self._pending.popleft()
-                    except IndexError:
-                        return
-                ended = self._play(slot, number)
-                if not self._stop.is_set():
-                    self._inbox.put(slot, ended)
-                number = None
-        finally:
-            self._inbox.finish(slot)
-
-    def _play(self, slot: int, number: int) -> Ended:
-        source = self.sources[number]
-        context = PlayContext(
-            model=self.model,
-            options=self.options,
-            open_media=self._opener,
-            inbox=self._inbox,
-            control=self._controls[number],
-            on_begin=self.statistics.begin,
-            on_length=self.statistics.opened,
-            on_remark=self._remark,
-            on_reconnected=self.statistics.reconnected,
-            on_dropped=self.statistics.dropped,
-            on_decoded=partial(self.statistics.took, "decode"),
-            on_media=self._on_media,
-        )
-        place = self._encoder.places.get(number, Place())
-        emitter = RowEmitter(context, number, source, slot, place, restart=number not in self._encoder.slots)
-        try:
-            play(emitter)
-        except CotransError as error:
-            return Ended(number, error, emitter.media_end)
-        except Exception as error:
-            # Whatever a strange source does to a decoder, the other sources go on.
-            text = f"{source.name}: {type(error).__name__}: {error} (unexpected: please report it)"
-            problem = InputError(text.replace("\n", " "))
-            problem.__cause__ = error
-            return Ended(number, problem, emitter.media_end)
-        return Ended(number, None, emitter.media_end)
 
     # ---- output --------------------------------------------------------------------------------------------
 

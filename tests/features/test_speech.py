@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,11 +16,26 @@ from numpy.typing import NDArray
 from pipelines.errors import CheckpointError, InputError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.audio.mel import speech_front_end
+from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.speech.extractor import load_speech, shipped_weights
+from pipelines.features.audio.speech.grid_rows import GridRows
 from pipelines.features.audio.speech.network import FRAMES, LAYERS, SpeechEmbedding
 from pipelines.features.audio.speech.overlap import GRID, SharedWindows, Tails
+from pipelines.features.audio.speech.steps import (
+    FIRST_STEPS,
+    LEAD,
+    STEP,
+    State,
+    Steps,
+    Values,
+    first_state,
+    joined,
+    open_steps,
+)
 from pipelines.features.audio.speech.wheel_import import MEMBER, convert_wheel
+from pipelines.features.audio.windowed import WindowedExtractor, rows_together
 from pipelines.features.request import FeatureRequest
+from pipelines.features.spec import ExtractorSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.features.weights.store import WeightStore
 
@@ -76,6 +92,63 @@ def test_shared_work_changes_nothing(network: SpeechEmbedding, starts: list[int]
         ]
     torch.testing.assert_close(together, expected, rtol=0, atol=1e-4)
     torch.testing.assert_close(torch.cat(in_turn), expected, rtol=0, atol=1e-4)
+
+
+@pytest.fixture(params=["onnxruntime", "torch"])
+def steps(request: pytest.FixtureRequest, network: SpeechEmbedding, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    if request.param == "torch":
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
+    return open_steps(network)
+
+
+def test_steps_equal_the_network_on_windows(network: SpeechEmbedding, steps: Steps) -> None:
+    """Of three streams at once, in pieces of one and more rows: what came before a window leaves no trace."""
+    frames = np.random.default_rng(0).normal(4, 2, (3, LEAD + FRAMES + 11 * STEP, 32)).astype(np.float32)
+    rows, state = steps(frames[:, : FIRST_STEPS * STEP], joined([first_state()] * 3))
+    parts = [rows[:, -1:]]
+    for begin, count in ((0, 1), (1, 1), (2, 3), (5, 6)):
+        begin += FIRST_STEPS
+        rows, state = steps(frames[:, begin * STEP : (begin + count) * STEP], state)
+        parts.append(rows)
+    given = np.concatenate(parts, 1)
+    with torch.inference_mode():
+        expected = network(torch.from_numpy(frames[:, LEAD:])).numpy()
+    assert given.shape == expected.shape == (3, 12, 96)
+    np.testing.assert_allclose(given, expected, rtol=0, atol=1e-4)
+
+
+def test_streams_in_one_batch_equal_streams_alone(network: SpeechEmbedding, steps: Steps) -> None:
+    """Quiet, loud and interrupted sound, with rows in all numbers: first rows, one at a time, many, and none."""
+    generator = np.random.default_rng(1)
+    sounds = [generator.normal(0, level, 40_000).astype(np.float32) for level in (0.001, 0.1, 0.3, 0.05)]
+    sounds[2][9_000:30_000] = 0.0  # windows with floors of their own
+    calls: list[int] = []
+
+    def counted(frames: Values, state: State) -> tuple[Values, State]:
+        calls.append(len(frames))
+        return steps(frames, state)
+
+    def extractor(rows_of: GridRows) -> WindowedExtractor:
+        front_end = speech_front_end()
+        window = (FRAMES - 1) * front_end.frame_hop + front_end.frame_length
+        clock = SampleClock(0.08, front_end.sample_rate, window)
+        return WindowedExtractor(ExtractorSpec("speech", "audio", 96, 0.782), clock, front_end, FRAMES, rows_of)
+
+    shared = GridRows(counted)
+    together = [extractor(shared) for _ in sounds]
+    parts: list[list[NDArray[Any]]] = [[] for _ in sounds]
+    places = [0] * len(sounds)
+    while any(place < len(sound) for place, sound in zip(places, sounds, strict=True)):
+        for number, stream in enumerate(together):
+            piece = int(generator.integers(0, 5_000))
+            stream.accept(sounds[number][places[number] : places[number] + piece])
+            places[number] += piece
+        for number, rows in enumerate(rows_together(together)):
+            parts[number].append(rows)
+    assert max(calls) > 1 and len(calls) < sum(len(rows) for part in parts for rows in part)
+    for sound, part in zip(sounds, parts, strict=True):
+        alone = extractor(GridRows(steps)).push(sound)
+        np.testing.assert_allclose(np.concatenate(part), alone, rtol=1e-5, atol=1e-4)
 
 
 def test_every_value_is_computed_once(network: SpeechEmbedding, monkeypatch: pytest.MonkeyPatch) -> None:

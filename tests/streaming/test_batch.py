@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pipelines.features.audio.speech.grid_rows import GridRows
+from pipelines.features.audio.windowed import DueRows
+from pipelines.features.extractor import Rows
 from pipelines.streaming import PlayOptions, Stream, find_sources
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.predicting.prediction import Prediction
@@ -44,6 +48,26 @@ def test_one_that_is_cut_off_changes_nothing_for_the_others(tmp_path: Path) -> N
     assert [event.number for event in failed] == [1]
     assert "the file ends in the middle" in str(failed[0].error)
     assert stream.summary().errors == (str(failed[0].error),)
+
+
+def test_sound_in_real_time_shares_the_feature_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that play side by side compute their rows in common batches; each has the numbers that it has alone."""
+    batches: list[int] = []
+    together = GridRows.together
+
+    def counted(self: GridRows, streams: Sequence[DueRows]) -> list[Rows]:
+        batches.append(len(streams))
+        return together(self, streams)
+
+    monkeypatch.setattr(GridRows, "together", counted)
+    model = small_model(tmp_path, "speech", hop=0.08)
+    paths = [write_sound(tmp_path / f"{index}.wav", 0.8 + 0.16 * index, 22_050) for index in range(6)]
+    predictions = played(paths, model, fast=False, at_once=6, late="wait", longest_lag=60.0)
+    assert batches and max(batches) > 1
+    for index, path in enumerate(paths):
+        alone = played([path], model)
+        assert len(alone) == 10 + 2 * index
+        np.testing.assert_allclose(scores_of(predictions, index), scores_of(alone), atol=1e-5)
 
 
 def test_sources_wait_for_a_free_row(tmp_path: Path) -> None:

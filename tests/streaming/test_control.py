@@ -13,6 +13,7 @@ from pipelines.errors import InputError
 from pipelines.streaming import PlayOptions, Prediction, PredictionOptions, SourceEnded, Stream, find_sources
 from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.control import SourceControl
+from pipelines.streaming.playing.turns import Bell, Turns, take_turns
 from pipelines.streaming.several_models import SeveralModels
 from tests.streaming.made_streams import chirp, played, scores_of, small_model, write_rows, write_sound, write_video
 from tests.streaming.rtsp_server import rtsp_server
@@ -20,17 +21,28 @@ from tests.streaming.rtsp_server import rtsp_server
 PAUSE = 0.4  # seconds
 
 
+def stood_still(control: SourceControl) -> float:
+    """The seconds that a source stands still in a thread of its own."""
+    seconds: list[float] = []
+
+    def turns() -> Turns[None]:
+        seconds.append((yield from control.stand_still()))
+
+    take_turns({0: turns()}, Bell())
+    return seconds[0]
+
+
 def test_a_source_that_stands_still_goes_on_or_ends() -> None:
     control = SourceControl()
-    assert control.stand_still() == 0.0
+    assert stood_still(control) == 0.0
     control.pause()
     Timer(0.05, control.pause, [False]).start()
-    assert control.stand_still() > 0.0
+    assert stood_still(control) > 0.0
     control.pause()
     assert control.paused
     Timer(0.05, control.stop.set).start()
     with pytest.raises(StoppedError):
-        control.stand_still()
+        stood_still(control)
     assert not control.paused
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from pipelines.errors import UsageError
 from pipelines.features.files.feature_rows import FeatureRows
+from pipelines.features.joint import rows_of_streams
 from pipelines.streaming import PlayOptions, Stream, StreamModel, StreamSession, find_sources
 from pipelines.streaming.pipeline import LIVE_ROWS
 from pipelines.streaming.predicting.prediction import Prediction
@@ -94,24 +95,16 @@ def test_wait_drops_nothing_and_reads_no_further_than_its_queue(
     assert max(ahead) <= 1 + LIVE_ROWS + 1  # in the model, waiting for it, and waiting for room
 
 
-def test_slow_features_skip_to_now(tmp_path: Path) -> None:
+def test_slow_features_skip_to_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sound = write_sound(tmp_path / "sound.wav", 2.5)
     model = small_model(tmp_path, "logmel", hop=0.1)
-    new = model.feature_streams.new
 
-    def slow() -> Any:
-        stream = new()
-        push = stream.push_audio
+    def slow(streams: Any) -> Any:
+        rows = rows_of_streams(streams)
+        time.sleep(0.3 * sum(map(len, rows)))  # three times slower than real time
+        return rows
 
-        def push_audio(samples: Any, rate: int) -> Any:
-            rows = push(samples, rate)
-            time.sleep(0.3 * len(rows))  # three times slower than real time
-            return rows
-
-        stream.push_audio = push_audio  # type: ignore[method-assign]
-        return stream
-
-    model.feature_streams.new = slow  # type: ignore[method-assign]
+    monkeypatch.setattr("pipelines.streaming.playing.turns.rows_of_streams", slow)
     predictions, stream = run(sound, model, late="drop", longest_lag=0.3)
     dropped = stream.summary().dropped
     assert dropped + len(predictions) == 25

@@ -13,6 +13,7 @@ from pipelines.model import ContinualTransformer
 from pipelines.running.passes import window_pass
 from pipelines.streaming import StreamSession
 from pipelines.streaming.output.segments import SegmentMerger
+from pipelines.streaming.predicting.torch_engine import LARGE_BATCH
 from tests.streaming.made_streams import WIDTH, Matrix, played, scores_of, small_model, window_scores, write_rows
 
 
@@ -45,6 +46,28 @@ def test_nan_changes_nothing_and_names_the_row(tmp_path: Path) -> None:
         outputs.append(session.step({0: token})[0])
     np.testing.assert_allclose(np.stack(outputs), window_scores(model, tokens), atol=1e-5)
     assert (session.seen(0), session.seen(1)) == (10, 0)
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_few_rows_of_a_large_batch_step_alone(tmp_path: Path, blocks: int) -> None:
+    """Rows that come in any order and number: each has the numbers of its own stream, and NaN names its own row."""
+    model = small_model(tmp_path, blocks=blocks)
+    generator = np.random.default_rng(0)
+    streams = generator.normal(size=(2 * LARGE_BATCH, 12, WIDTH)).astype(np.float32)
+    session = StreamSession(model.model, rows=len(streams))
+    given: dict[int, list[Matrix]] = {row: [] for row in range(len(streams))}
+    while waiting := [row for row, scores in given.items() if len(scores) < 12]:
+        taken = generator.permutation(waiting)[: generator.integers(1, len(waiting) + 1)].tolist()
+        tokens = {row: streams[row, len(given[row])] for row in taken}
+        if len(tokens) > 1:
+            with pytest.raises(NonFiniteInputError) as caught:
+                session.step({**tokens, taken[-1]: np.full(WIDTH, np.inf, np.float32)})
+            assert caught.value.rows == [taken[-1]]
+        for row, scores in session.step(tokens).items():
+            given[row].append(scores)
+    for row, stream in enumerate(streams):
+        alone = StreamSession(model.model)
+        np.testing.assert_allclose(given[row], [alone.step({0: token})[0] for token in stream], atol=1e-5)
 
 
 def test_snapshot_restore_and_restart(tmp_path: Path) -> None:

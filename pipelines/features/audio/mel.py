@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -44,13 +45,17 @@ class MelFrontEnd:
         """Samples that so many frames in a row see."""
         return (frames - 1) * self.frame_hop + self.frame_length
 
+    @cached_property
+    def _window(self) -> NDArray[np.float64]:
+        """(frame_length,)"""
+        return np.pad(periodic_hann(self.frame_length - 2 * self.margin), self.margin)
+
     def frames(self, samples: Samples) -> Frames:
         """(samples,) to (frames, bands): every frame that fits into `samples`, the first one at its start."""
         if len(samples) < self.frame_length:
             return np.zeros((0, self.bands), np.float32)
         views = np.lib.stride_tricks.sliding_window_view(samples, self.frame_length)[:: self.frame_hop]
-        window = np.pad(periodic_hann(self.frame_length - 2 * self.margin), self.margin)
-        spectrum = np.fft.rfft(views * window, self.fft_length)
+        spectrum = np.fft.rfft(views * self._window, self.fft_length)
         magnitude = np.abs(spectrum) if self.exponent == 1 else spectrum.real**2 + spectrum.imag**2
         mel = self.scale * (magnitude @ self.filters) + self.offset
         return (np.log(mel) if self.base == "e" else np.log10(mel)).astype(np.float32)

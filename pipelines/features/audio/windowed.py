@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,25 @@ StreamMemory = dict[Any, Any]
 RowsOf = Callable[[Frames, list[int], StreamMemory], Rows]
 
 
+@dataclass(frozen=True, eq=False)
+class DueRows:
+    """The arguments of a `RowsOf`: rows of one stream whose windows are complete."""
+
+    span: Frames
+    starts: list[int]
+    memory: StreamMemory
+
+
+@runtime_checkable
+class RowsTogether(Protocol):
+    """A `RowsOf` that computes rows of several streams in one batch."""
+
+    def __call__(self, span: Frames, starts: list[int], memory: StreamMemory) -> Rows: ...
+
+    def together(self, streams: Sequence[DueRows]) -> list[Rows]:
+        """Rows (rows, width) of each stream: those that it would get alone."""
+
+
 class FrontEnd(Protocol):
     """Samples to frames on a fixed grid; a frame depends on its own samples alone."""
 
@@ -44,14 +64,15 @@ class FrontEnd(Protocol):
 
 
 class FrameWindows:
-    """Frames of a stream, kept only as long as a window may still need them."""
+    """Frames of a stream, computed when a window needs them and kept only as long as a later one may."""
 
     def __init__(self, front_end: FrontEnd, first: int) -> None:
         """`first` is the first frame ever needed; before frame 0 lies silence."""
         self._front_end = front_end
         self._first = first  # index of self._frames[0]
         self._frames: Frames = np.zeros((0, front_end.bands), np.float32)
-        self._samples: Samples = np.zeros(max(0, -first) * front_end.frame_hop, np.float32)
+        # What no frame has been made of, in the pieces in which it came.
+        self._samples: list[Samples] = [np.zeros(max(0, -first) * front_end.frame_hop, np.float32)]
         self._skip = max(0, first) * front_end.frame_hop
 
     def push(self, samples: Samples) -> None:
@@ -59,14 +80,15 @@ class FrameWindows:
             skipped = min(self._skip, len(samples))
             self._skip -= skipped
             samples = samples[skipped:]
-        self._samples = np.concatenate([self._samples, samples])
-        new = self._front_end.frames(self._samples)
-        if len(new):
-            self._samples = self._samples[len(new) * self._front_end.frame_hop :].copy()
-            self._frames = np.concatenate([self._frames, new])
+        self._samples.append(samples)
 
     def window(self, begin: int, count: int) -> Frames:
         """(count, bands): frames begin to begin + count."""
+        if begin - self._first + count > len(self._frames):
+            samples = np.concatenate(self._samples)
+            new = self._front_end.frames(samples)
+            self._samples = [samples[len(new) * self._front_end.frame_hop :].copy()]
+            self._frames = np.concatenate([self._frames, new])
         return self._frames[begin - self._first : begin - self._first + count]
 
     def forget_before(self, frame: int) -> None:
@@ -138,6 +160,20 @@ class WindowedExtractor:
 
     def push(self, samples: Samples) -> Rows:
         """(samples,) float32 to the rows (rows, width) that are complete with them."""
+        samples = np.asarray(samples, np.float32)
+        parts = [self._none()]
+        for begin in range(0, samples.size, self.longest_piece):
+            self.accept(samples if samples.ndim != 1 else samples[begin : begin + self.longest_piece])
+            parts += rows_together([self])
+        return np.concatenate(parts)
+
+    @property
+    def longest_piece(self) -> int:
+        """Samples that `accept` takes at once, at most."""
+        return BLOCK_SECONDS * self.sample_rate
+
+    def accept(self, samples: Samples) -> None:
+        """(samples,) float32, as `push`; `rows_together` gives the rows that are complete with them."""
         if self._ended:
             raise UsageError("samples were pushed after the end of the stream: build a new extractor")
         samples = np.asarray(samples, np.float32)
@@ -145,9 +181,7 @@ class WindowedExtractor:
             raise InputError(f"an audio extractor takes mono samples (samples,), not an array of shape {samples.shape}")
         if not np.isfinite(samples).all():
             raise InputError("the audio has samples that are NaN or infinite: decode it again or repair it first")
-        block = BLOCK_SECONDS * self.sample_rate
-        parts = [self._push(samples[begin : begin + block], None) for begin in range(0, len(samples), block)]
-        return np.concatenate([self._none(), *parts])
+        self._hear(samples)
 
     def flush(self) -> Rows:
         """End the stream: the rows that wait for samples that will not come, with silence in their place."""
@@ -155,28 +189,31 @@ class WindowedExtractor:
             return self._none()
         self._ended = True
         total = self._clock.rows(self._arrived)
-        parts = []
+        parts = [self._none()]
         while self._next < total:
-            missing = max(0, self._clock.due(self._next) - self._arrived)
-            parts.append(self._push(np.zeros(missing, np.float32), total))
-        return np.concatenate([self._none(), *parts])
+            self._hear(np.zeros(max(0, self._clock.due(self._next) - self._arrived), np.float32))
+            parts += [self._rows_of(due.span, due.starts, due.memory) for due in self._due(total)]
+        return np.concatenate(parts)
 
-    def _push(self, samples: Samples, total: int | None) -> Rows:
-        """Rows that are due after `samples`, at most `total` in the whole stream."""
+    def _hear(self, samples: Samples) -> None:
         self._windows.push(samples)
         self._arrived += len(samples)
+
+    def _due(self, total: int | None = None) -> list[DueRows]:
+        """Take the rows that are complete, at most `total` in the whole stream, in blocks."""
         first = self._next
         while self._clock.due(self._next) <= self._arrived and (total is None or self._next < total):
             self._next += 1
         size = self._block_rows
-        parts = [self._rows(row, min(row + size, self._next)) for row in range(first, self._next, size)]
-        self._windows.forget_before(self._first_frame(self._next))
-        return np.concatenate([self._none(), *parts])
+        blocks = [self._block(row, min(row + size, self._next)) for row in range(first, self._next, size)]
+        if blocks:
+            self._windows.forget_before(self._first_frame(self._next))
+        return blocks
 
-    def _rows(self, begin: int, end: int) -> Rows:
+    def _block(self, begin: int, end: int) -> DueRows:
         starts = [self._first_frame(row) for row in range(begin, end)]
         span = self._windows.window(starts[0], starts[-1] - starts[0] + self._count)
-        return self._rows_of(span, starts, self._memory)
+        return DueRows(span, starts, self._memory)
 
     def _first_frame(self, row: int) -> int:
         # Rounded down, so that a causal row never sees past its own time.
@@ -184,3 +221,23 @@ class WindowedExtractor:
 
     def _none(self) -> Rows:
         return np.zeros((0, self.spec.width), np.float32)
+
+
+def rows_together(extractors: Sequence[WindowedExtractor]) -> list[Rows]:
+    """Rows (rows, width) that are complete in each. Those of one network are computed in one batch where it can."""
+    due = [extractor._due() for extractor in extractors]
+    rows: list[list[Rows]] = [[extractor._none()] for extractor in extractors]
+    batch: dict[int, DueRows] = {}  # by place: streams with the network of the first, and a block each
+    for place, (extractor, blocks) in enumerate(zip(extractors, due, strict=True)):
+        if len(blocks) == 1 and extractor._rows_of is extractors[0]._rows_of:
+            batch[place] = blocks[0]
+        else:
+            rows[place] += [extractor._rows_of(block.span, block.starts, block.memory) for block in blocks]
+    network = extractors[0]._rows_of
+    if len(batch) > 1 and isinstance(network, RowsTogether):
+        for place, values in zip(batch, network.together(list(batch.values())), strict=True):
+            rows[place].append(values)
+    else:
+        for place, block in batch.items():
+            rows[place].append(network(block.span, block.starts, block.memory))
+    return [np.concatenate(parts) for parts in rows]

@@ -9,16 +9,15 @@ computes where it is installed and the device is a CPU; otherwise PyTorch, with 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pipelines.features.networks.onnx_writer import OnnxWriter
 from pipelines.features.video.efficientnet import Block, EfficientNetLite0, SameConvolution, fold_norms, same_padding
 from pipelines.onnx_session import OnnxSession
 from pipelines.packages import installed
-
-OPSET = 13
 
 
 def fast_form(network: EfficientNetLite0, outputs: str, size: int, device: str) -> Callable[[Tensor], Tensor]:
@@ -37,7 +36,8 @@ def fast_form(network: EfficientNetLite0, outputs: str, size: int, device: str) 
 
 
 def _with_onnxruntime(network: EfficientNetLite0, outputs: str, size: int) -> Callable[[Tensor], Tensor]:
-    session = OnnxSession("efficientnet_lite0", OnnxGraph(network, outputs, size).model().SerializeToString())
+    graph = OnnxGraph(network, outputs, size).model()
+    session = OnnxSession("efficientnet_lite0", graph)
 
     def run(images: Tensor) -> Tensor:
         (result,) = session.run(session.outputs, {"images": images.numpy()})
@@ -50,37 +50,32 @@ class OnnxGraph:
     """A folded network, written down layer by layer."""
 
     def __init__(self, network: EfficientNetLite0, outputs: str, size: int) -> None:
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
+        self._writer = OnnxWriter()
         self._size = size
         self._length = size  # of the current map's sides
-        self._constant("zero", torch.tensor(0.0))
-        self._constant("six", torch.tensor(6.0))
+        self._writer.constant("zero", np.float32(0))
+        self._writer.constant("six", np.float32(6))
         value = self._convolution(network._conv_stem, "images", "stem", clipped=True)
         for number, block in enumerate(network._blocks):
             assert isinstance(block, Block)
             value = self._block(block, value, f"block{number}")
         value = self._convolution(network._conv_head, value, "head", clipped=True)
-        value = self._node("Flatten", [self._node("GlobalAveragePool", [value], "pooled")], "features", axis=1)
+        pooled = self._writer.node("GlobalAveragePool", [value], "pooled")
+        value = self._writer.node("Flatten", [pooled], "features", axis=1)
         if outputs == "classes":
             weight, bias = self._parameters(network._fc, "classifier")
-            value = self._node("Gemm", [value, weight, bias], "classes", transB=1)
-        self._output, self._width = value, network.width if outputs == "features" else network.classes
+            value = self._writer.node("Gemm", [value, weight, bias], "classes", transB=1)
+        self._output = value
 
-    def model(self) -> Any:
-        """The `onnx.ModelProto`."""
-        from onnx import TensorProto, helper
-
-        images = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, self._size, self._size])
-        output = helper.make_tensor_value_info(self._output, TensorProto.FLOAT, [1, self._width])
-        graph = helper.make_graph(self._nodes, "efficientnet_lite0", [images], [output], self._constants)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+    def model(self) -> bytes:
+        """From "images" to the network's output."""
+        return self._writer.model({"images": [1, 3, self._size, self._size]}, [self._output])
 
     def _block(self, block: Block, value: str, name: str) -> str:
         inner = self._convolution(block._expand_conv, value, f"{name}.expand", clipped=True) if block.expands else value
         inner = self._convolution(block._depthwise_conv, inner, f"{name}.depthwise", clipped=True)
         out = self._convolution(block._project_conv, inner, f"{name}.project", clipped=False)
-        return self._node("Add", [value, out], f"{name}.sum") if block.shortcut else out
+        return self._writer.node("Add", [value, out], f"{name}.sum") if block.shortcut else out
 
     def _convolution(self, layer: SameConvolution, value: str, name: str, clipped: bool) -> str:
         kernel, stride = layer.kernel_size[0], layer.stride[0]
@@ -92,21 +87,10 @@ class OnnxGraph:
             "pads": [before, before, after, after],
             "group": layer.groups,
         }
-        value = self._node("Conv", [value, *self._parameters(layer, name)], name, **sizes)
-        return self._node("Clip", [value, "zero", "six"], f"{name}.clipped") if clipped else value
+        value = self._writer.node("Conv", [value, *self._parameters(layer, name)], name, **sizes)
+        return self._writer.node("Clip", [value, "zero", "six"], f"{name}.clipped") if clipped else value
 
     def _parameters(self, layer: nn.Conv2d | nn.Linear, name: str) -> list[str]:
         assert layer.bias is not None  # norms are folded
-        return [self._constant(f"{name}.weight", layer.weight), self._constant(f"{name}.bias", layer.bias)]
-
-    def _constant(self, name: str, value: Tensor) -> str:
-        from onnx import numpy_helper
-
-        self._constants.append(numpy_helper.from_array(value.detach().contiguous().numpy(), name))
-        return name
-
-    def _node(self, operator: str, inputs: list[str], name: str, **attributes: Any) -> str:
-        from onnx import helper
-
-        self._nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
-        return name
+        values = {"weight": layer.weight, "bias": layer.bias}
+        return [self._writer.constant(f"{name}.{kind}", value.detach().numpy()) for kind, value in values.items()]

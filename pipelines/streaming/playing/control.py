@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
 from threading import Event
 
 from pipelines.streaming.messages import StoppedError
-
-PATIENCE = 0.1  # seconds between looks at whether the source is to end
+from pipelines.streaming.playing.turns import a_while
 
 
 class SourceControl:
@@ -29,12 +29,13 @@ class SourceControl:
         else:
             self._going.set()
 
-    def stand_still(self) -> float:
-        """Wait for as long as the source is paused; the seconds that it took."""
+    def stand_still(self) -> Generator[float, None, float]:
+        """Turns for as long as the source is paused; the seconds that it took."""
         if not self.paused:
             return 0.0
         begin = time.monotonic()
-        while not self._going.wait(PATIENCE):
+        while not self._going.is_set():
             if self.stop.is_set():
                 raise StoppedError
+            yield a_while()
         return time.monotonic() - begin

@@ -16,6 +16,7 @@ from pipelines.streaming.options import PlayOptions
 from pipelines.streaming.playing.control import SourceControl
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.pump import MediaItem, OpenMedia
+from pipelines.streaming.playing.turns import Bell
 from pipelines.streaming.sources.source import StreamSource
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class PlayContext:
     open_media: MediaOpener
     inbox: Inbox
     control: SourceControl
+    bell: Bell  # of the thread that plays it
     on_begin: Callable[[], None]  # a source is open and plays
     on_length: Callable[[int, float | None], None]  # source, media seconds that it will play where that is known
     on_remark: Callable[[int, str], None]  # source, one line
@@ -65,6 +67,10 @@ class RowEmitter:
         self._reached = 0  # rows of the source that were ever there
         self._restart = restart
         self.drops = self.drops_when(live=False)
+
+    def ring(self) -> None:
+        """Something has come for the source: it wants its turn."""
+        self.context.bell.ring(self._slot)
 
     def drops_when(self, live: bool) -> bool:
         """Whether rows that are late are dropped: said by the user, or else in live sources only."""

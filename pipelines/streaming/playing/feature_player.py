@@ -11,12 +11,13 @@ from pipelines.features.spec import ExtractorSpec, FeatureSpec
 from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.pacing import PlaybackClock
+from pipelines.streaming.playing.turns import Turns, a_while
 from pipelines.streaming.sources.feature_source import open_source_rows
 
 FAST_BLOCK = 64  # rows that are read in one piece where nothing waits for the clock
 
 
-def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
+def play_rows(emitter: RowEmitter, begin_at: float | None) -> Turns[float]:
     """Play a feature source once, from the emitter's place on. begin_at: the monotonic time of its first row's hop.
 
     Returns the monotonic time at which it ended.
@@ -38,9 +39,9 @@ def play_rows(emitter: RowEmitter, begin_at: float | None) -> float:
     clock.start(emitter.next.row * spec.hop, begin_at)
     block = FAST_BLOCK if options.fast else 1
     for row in range(emitter.next.row, count, block):
-        clock.pause(context.control.stand_still())
+        clock.pause((yield from context.control.stand_still()))
         if not options.fast:
-            _wait(emitter, clock, (row + 1) * spec.hop)
+            yield from _wait(emitter, clock, (row + 1) * spec.hop)
         now = time.monotonic()
         values = rows[begin + row : begin + min(row + block, count)]
         due = now if options.fast else clock.wall((row + 1) * spec.hop)
@@ -54,12 +55,12 @@ def bare_spec(width: int, hop: float | None) -> FeatureSpec:
     return FeatureSpec((ExtractorSpec("unknown", "video", width, 0.0),), hop or DEFAULT_HOP)
 
 
-def _wait(emitter: RowEmitter, clock: PlaybackClock, media: float) -> None:
+def _wait(emitter: RowEmitter, clock: PlaybackClock, media: float) -> Turns[None]:
     """Until a media time has been played. Where nothing may be dropped, a clock that ran ahead stands still."""
-    stop = emitter.context.stop
     lag = clock.lag(media)
     if not emitter.drops and lag > emitter.context.options.longest_lag:
         clock.pause(lag)
-    while (delay := clock.wall(media) - time.monotonic()) > 0:
-        if stop.wait(min(delay, 1.0)):
+    while clock.lag(media) < 0:
+        if emitter.context.stop.is_set():
             raise StoppedError
+        yield min(clock.wall(media), a_while())

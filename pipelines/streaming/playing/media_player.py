@@ -1,4 +1,4 @@
-"""Playing media: decoded in one thread, features computed in this one, at the pace of the source or of the clock."""
+"""Playing media: decoded in a thread of its own, in turns at the pace of the source or of the clock."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.paced_media import as_it_comes, in_real_time, opened, split
 from pipelines.streaming.playing.pacing import PlaybackClock
 from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump
+from pipelines.streaming.playing.turns import Given, Turns
 
 SHORT_BY = 1.0  # seconds that an address may give less than it states before it counts as cut off
 
@@ -57,7 +58,7 @@ class MediaPlayer:
             return False
         return self.reached < self._duration - SHORT_BY
 
-    def play(self) -> None:
+    def play(self) -> Turns[None]:
         """Until the source ends. A damaged source gives all its rows and then raises."""
         context, source = self.emitter.context, self.emitter.source
         audio, video = self._stream.needs_audio, self._stream.needs_video
@@ -66,18 +67,25 @@ class MediaPlayer:
             video,
             self._options.fast and source.repeatable,
             context.on_decoded,
+            self.emitter.ring,
         )
+        problem: Exception | None = None
         try:
-            self.info = opened(pump, context.stop).info
+            self.info = (yield from opened(pump, context.stop)).info
             self.emitter.drops = self.emitter.drops_when(live=self.live and source.kind != "pipe")
             context.on_begin()
             known = self._seconds_in_all < math.inf and not (self.live or self._options.loop)
             context.on_length(self.emitter.number, self._seconds_in_all if known else None)
             if self._on_open is not None:
                 self._first_row = self._on_open(self)
-            self._feed(self._pieces(pump))
+            yield from self._feed(self._pieces(pump))
+        except Exception as error:  # raised again below, when nobody uses the source any more
+            problem = error
         finally:
-            pump.close()
+            pump.leave()
+        yield from pump.gone()
+        if problem is not None:
+            raise problem
 
     @property
     def _duration(self) -> float | None:
@@ -96,7 +104,7 @@ class MediaPlayer:
         self._may_skip = False
         return stream
 
-    def _pieces(self, pump: MediaPump) -> Iterator[Arrived]:
+    def _pieces(self, pump: MediaPump) -> Iterator[Arrived | float]:
         stop = self.emitter.context.stop
         if self.live or self._options.fast:
             return as_it_comes(pump, stop)
@@ -105,12 +113,15 @@ class MediaPlayer:
             self.clock.start(resumed, self._begin_at)
         return in_real_time(pump, self.clock, resumed, stop)
 
-    def _feed(self, pieces: Iterator[Arrived]) -> None:
+    def _feed(self, pieces: Iterator[Arrived | float]) -> Turns[None]:
         damage: DamagedMediaError | None = None
         context = self.emitter.context
         at = time.monotonic()
         try:
             for piece in self._wanted(pieces):
+                if isinstance(piece, float):
+                    yield piece
+                    continue
                 # Without a clock, latency counts from when the piece is taken up, not from when it was decoded.
                 item, at = piece.item, time.monotonic() if self._unpaced else piece.at
                 if self.live:
@@ -120,7 +131,7 @@ class MediaPlayer:
                 self._keep_up(item.end)
                 wanted = before(after(item, self._cut), self._end)
                 if wanted is not None:
-                    self._hand_on(self._timed(partial(self._push, wanted)), at)
+                    self._hand_on((yield from self._rows(wanted)), at)
                 self.reached = max(self.reached, item.end)
                 if self.reached >= self._end:
                     break
@@ -130,11 +141,14 @@ class MediaPlayer:
         if damage is not None:
             raise damage
 
-    def _wanted(self, pieces: Iterator[Arrived]) -> Iterator[Arrived]:
+    def _wanted(self, pieces: Iterator[Arrived | float]) -> Iterator[Arrived | float]:
         """What comes while nobody pauses the source. A present goes on meanwhile, and is left out; a file waits."""
         control, source = self.emitter.context.control, self.emitter.source
         skipping = False
         for piece in pieces:
+            if isinstance(piece, float):
+                yield piece
+                continue
             if control.paused and self.live and source.kind != "pipe":
                 self.clock.arrived(piece.item.end, piece.at)
                 skipping = True
@@ -143,20 +157,25 @@ class MediaPlayer:
                 self._skip_to_now()
                 self.emitter.restart_window()
                 skipping = False
-            elif (paused := control.stand_still()) and self.clock.started:
+            elif (paused := (yield from control.stand_still())) and self.clock.started:
                 self.clock.pause(paused)
             yield piece
 
-    def _push(self, item: MediaItem) -> Rows:
-        if isinstance(item, AudioBlock):
-            return self._stream.push_audio(item.samples, item.rate)
-        return self._stream.push_frame(item)
+    def _rows(self, item: MediaItem) -> Turns[Rows]:
+        """Rows that are complete with a piece. Those of sound may be computed with other sources'."""
+        if not isinstance(item, AudioBlock):
+            return self._timed(partial(self._stream.push_frame, item))
+        self._timed(partial(self._stream.accept_audio, item.samples, item.rate))
+        computed = yield self._stream
+        assert computed is not None
+        self._seconds += computed.seconds
+        return computed.rows
 
-    def _timed(self, compute: Callable[[], Rows]) -> Rows:
+    def _timed(self, compute: Callable[[], Given]) -> Given:
         begin = time.monotonic()
-        rows = compute()
+        result = compute()
         self._seconds += time.monotonic() - begin
-        return rows
+        return result
 
     def _hand_on(self, rows: Rows, at: float) -> None:
         """Rows that were completed by a piece which came `at`."""

@@ -1,10 +1,10 @@
-"""Media from a pump in the order and at the time at which it plays."""
+"""Media from a pump in the order and at the time at which it plays. A time among it: nothing comes before."""
 
 from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from threading import Event
 
@@ -12,37 +12,40 @@ from pipelines.features.media import AudioBlock
 from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.pacing import PlaybackClock
 from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump, Opened, Over
+from pipelines.streaming.playing.turns import PATIENCE, a_while
 
 PIECE = 0.02  # seconds of sound that are handed on at a time, as a microphone would
 AHEAD = 64  # pieces that are sorted by time; files store sound and pictures up to a second apart
-PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
 
 
-def opened(pump: MediaPump, stop: Event) -> Opened:
-    """Wait until the source is open; raise what prevents it."""
+def opened(pump: MediaPump, stop: Event) -> Generator[float, None, Opened]:
+    """Turns until the source is open; raise what prevents it."""
     while not stop.is_set():
-        message = pump.get(PATIENCE)
+        message = pump.get()
         if isinstance(message, Over):
             raise message.error or AssertionError("a source ended before it was open")
         if isinstance(message, Opened):
             return message
+        yield a_while()
     raise StoppedError
 
 
-def as_it_comes(pump: MediaPump, stop: Event) -> Iterator[Arrived]:
+def as_it_comes(pump: MediaPump, stop: Event) -> Iterator[Arrived | float]:
     """Every piece when it arrives; raises what ends the source, unless that is its end."""
     while not stop.is_set():
-        message = pump.get(PATIENCE)
+        message = pump.get()
         if isinstance(message, Arrived):
             yield message
         elif isinstance(message, Over):
             if message.error is not None:
                 raise message.error
             return
+        else:
+            yield a_while()
     raise StoppedError
 
 
-def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Event) -> Iterator[Arrived]:
+def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Event) -> Iterator[Arrived | float]:
     """Every piece when the clock reaches its end. The clock starts at media time `begin` with the first piece.
 
     What ends before `begin` is passed on at once.
@@ -52,7 +55,7 @@ def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Even
     over: Over | None = None
     while not stop.is_set():
         while over is None and len(waiting) < AHEAD:
-            message = pump.get(0.0 if waiting else PATIENCE)
+            message = pump.get()
             if isinstance(message, Arrived):
                 heapq.heappush(waiting, (_due(message.item), next(numbers), message.item))
             elif isinstance(message, Over):
@@ -61,6 +64,7 @@ def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Even
                 break
         if not waiting:
             if over is None:
+                yield a_while()
                 continue
             if over.error is not None:
                 raise over.error
@@ -69,9 +73,9 @@ def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Even
         if due > begin:
             if not clock.started:
                 clock.start(begin)
-            delay = clock.wall(due) - time.monotonic()
-            if delay > 0:
-                stop.wait(min(delay, PATIENCE))
+            now = time.monotonic()
+            if clock.wall(due) > now:
+                yield min(clock.wall(due), now + PATIENCE)
                 continue
         heapq.heappop(waiting)
         if isinstance(item, AudioBlock):

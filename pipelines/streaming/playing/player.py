@@ -10,6 +10,7 @@ from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.feature_player import play_rows
 from pipelines.streaming.playing.media_player import MediaPlayer
+from pipelines.streaming.playing.turns import Turns, a_while
 
 MP4_WITHOUT_SEEKING = (
     "an MP4 whose index is at its end cannot be played from a server that does not take Range requests: download it "
@@ -18,7 +19,7 @@ MP4_WITHOUT_SEEKING = (
 FIRST_DELAY, LONGEST_DELAY = 0.5, 15.0  # seconds between attempts to reconnect; each waits twice as long
 
 
-def play(emitter: RowEmitter) -> None:
+def play(emitter: RowEmitter) -> Turns[None]:
     """Play until the source ends or the stream is stopped. Raises what is wrong with the source."""
     source = emitter.source
     if source.problem is not None:
@@ -27,16 +28,16 @@ def play(emitter: RowEmitter) -> None:
         return
     try:
         if source.kind == "url":
-            _play_connected(emitter)
+            yield from _play_connected(emitter)
             return
         ended: float | None = None
         while True:
             if source.kind == "features":
-                ended = play_rows(emitter, ended)
+                ended = yield from play_rows(emitter, ended)
             else:
                 player = MediaPlayer(emitter, ended)
                 try:
-                    player.play()
+                    yield from player.play()
                     if source.kind == "media":
                         emitter.ended_at()
                 finally:
@@ -50,7 +51,7 @@ def play(emitter: RowEmitter) -> None:
         return
 
 
-def _play_connected(emitter: RowEmitter) -> None:
+def _play_connected(emitter: RowEmitter) -> Turns[None]:
     """A network source. A live one goes on with the present after a gap; another with what is missing."""
     options, stop = emitter.context.options, emitter.context.stop
     began: float | None = None  # monotonic time at which a live source's media time was 0
@@ -76,7 +77,7 @@ def _play_connected(emitter: RowEmitter) -> None:
         before = emitter.next.index
         reason = "the connection ended"
         try:
-            player.play()
+            yield from player.play()
             if not player.cut_off and (not player.live or options.reconnects == 0 or _played_enough(emitter, player)):
                 return
         except CotransError as error:
@@ -95,8 +96,11 @@ def _play_connected(emitter: RowEmitter) -> None:
             raise InputError(f"{emitter.source.name}: was lost ({reason}){tried}")
         delay = min(FIRST_DELAY * 2 ** (attempts - 1), LONGEST_DELAY)
         emitter.remark(f"connection lost ({reason}): trying again in {delay:g} s")
-        if stop.wait(delay):
-            raise StoppedError
+        again = time.monotonic() + delay
+        while time.monotonic() < again:
+            if stop.is_set():
+                raise StoppedError
+            yield min(again, a_while())
 
 
 def _needs_seeking(player: MediaPlayer, emitter: RowEmitter) -> bool:

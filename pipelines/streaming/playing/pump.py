@@ -16,6 +16,7 @@ MediaItem = AudioBlock | VideoFrame
 # Pieces that may wait. A decoded picture of full HD takes 3 MB, a block of sound 0.1 MB at most, joined ones some MB.
 AUDIO_AHEAD, JOINED_AHEAD, VIDEO_AHEAD = 64, 4, 24
 PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
+SHORT_WAIT = 0.005  # seconds between looks at whether a thread has ended, which takes no longer as a rule
 LONGEST_GOODBYE = 2.0  # seconds that closing waits for a thread which is stuck in a network or device
 
 
@@ -61,9 +62,14 @@ class MediaPump:
         video: bool,
         join_audio: bool,
         on_decoded: Callable[[float], None],
+        on_message: Callable[[], None],
     ) -> None:
-        """join_audio: small blocks of sound in one piece: for throughput, at the cost of delay."""
+        """join_audio: small blocks of sound in one piece: for throughput, at the cost of delay.
+
+        on_message: called when there is something to `get`.
+        """
         self._open = open_media
+        self._on_message = on_message
         self._join_audio = join_audio
         self._on_decoded = on_decoded
         self._stop = Event()
@@ -72,17 +78,24 @@ class MediaPump:
         self._thread = Thread(target=self._run, name="cotrans decode", daemon=True)
         self._thread.start()
 
-    def get(self, wait: float = 0.0) -> Opened | Arrived | Over | None:
-        """The next message; None when there is none within `wait` seconds."""
+    def get(self) -> Opened | Arrived | Over | None:
+        """The next message, if there is one."""
         try:
-            return self._queue.get(timeout=wait) if wait else self._queue.get_nowait()
+            return self._queue.get_nowait()
         except queue.Empty:
             return None
 
-    def close(self) -> None:
-        """End the thread, in the middle if need be."""
+    def leave(self) -> None:
+        """Let the thread end, in the middle if need be."""
         self._stop.set()
-        self._thread.join(LONGEST_GOODBYE)
+        while self.get() is not None:  # it may be waiting for room
+            pass
+
+    def gone(self) -> Iterator[float]:
+        """Turns until the thread has ended, or is stuck in a network or device."""
+        deadline = time.monotonic() + LONGEST_GOODBYE
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            yield time.monotonic() + SHORT_WAIT
 
     def _run(self) -> None:
         error: Exception | None = None
@@ -110,6 +123,7 @@ class MediaPump:
         while not self._stop.is_set():
             try:
                 self._queue.put(message, timeout=PATIENCE)
+                self._on_message()
                 return True
             except queue.Full:
                 continue

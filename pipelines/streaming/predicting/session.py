@@ -18,7 +18,7 @@ class StreamSession:
     """Several streams as rows of one batch. Rows that have no token in a step keep their state.
 
     The size of the batch stays the same for as long as the session lives: the same products are computed in the same
-    way, whether the other rows are still there or not.
+    way, whether the other rows are still there or not (in large batches of which few rows have a token, to rounding).
     """
 
     def __init__(self, model: SteppingModel, rows: int = 1) -> None:

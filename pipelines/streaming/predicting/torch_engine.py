@@ -7,10 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from pipelines.errors import NonFiniteInputError
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.state import StreamState
 from pipelines.running.passes import late_pass
 from pipelines.streaming.predicting.engine import Values
+
+# Rows from which on a step for a quarter of them or less is worth taking them out of the state and putting them back.
+# In smaller batches every step computes all rows: then no last bit depends on which of them have a token.
+LARGE_BATCH = 16
 
 
 class TorchEngine:
@@ -23,6 +28,8 @@ class TorchEngine:
             self._state = model.initial_state(rows)
 
     def step(self, tokens: Values, active: Sequence[int] | None) -> Values:
+        if active is not None and self._rows >= LARGE_BATCH and len(active) <= self._rows // 4:
+            return self._step_of_few(tokens, active)
         with torch.inference_mode():
             batch = torch.from_numpy(tokens).to(self._device, self._dtype)
             mask = None
@@ -32,6 +39,19 @@ class TorchEngine:
                 mask = mask.to(self._device)
             logits, self._state = self._model.step_(batch, self._state, mask)
             return np.asarray(logits.to("cpu", torch.float32).numpy())
+
+    def _step_of_few(self, tokens: Values, active: Sequence[int]) -> Values:
+        """`step` without the work of the rows that have no token."""
+        scores = np.zeros((self._rows, self._model.config.classes), np.float32)
+        with torch.inference_mode():
+            batch = torch.from_numpy(tokens[list(active)]).to(self._device, self._dtype)
+            try:
+                logits, state = self._model.step_(batch, self._state.select(active))
+            except NonFiniteInputError as error:
+                raise NonFiniteInputError([active[row] for row in error.rows]) from None
+            self._state = self._state.put_(active, state)
+            scores[list(active)] = logits.to("cpu", torch.float32).numpy()
+        return scores
 
     def steps(self, row: int, tokens: Values) -> Values | None:
         with torch.inference_mode():

@@ -8,7 +8,6 @@ and the start of a stream), the floor belongs to the window, and only windows wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
 
@@ -18,20 +17,22 @@ import torch
 from pipelines.features.audio.mel import Frames, speech_front_end
 from pipelines.features.audio.parameters import load_strictly, randomise, read_state
 from pipelines.features.audio.row_samples import SampleClock
+from pipelines.features.audio.speech.floors import RANGE, clipped, forget_others, runs_of_one_floor
+from pipelines.features.audio.speech.grid_rows import GridRows, on_one_grid
 from pipelines.features.audio.speech.network import FRAMES, WIDTH, SpeechEmbedding
 from pipelines.features.audio.speech.overlap import SharedWindows, windows_share
+from pipelines.features.audio.speech.steps import open_steps
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import RANDOM, Align, ExtractorSpec
 from pipelines.files import file_sha256
 
 FILE = "speech_embedding.safetensors"  # in `weights/`
-BLOCK_ROWS = 256  # rows that share their work: the larger the layers, the faster
+BLOCK_ROWS = 64  # rows that share their work: the layers of more leave the cache
 BATCH = 8  # windows that share nothing; the layers of more leave the cache
 # The last bit of a row depends on which rows were computed with it: those of one push, and what the push before left
 # over. Sound comes in blocks of 4 s, so this is longer than what two of them share.
 SHARED_SECONDS = 10.0
-RANGE = 8.0  # 80 dB in powers of ten: how far below its loudest number a window ends
 
 
 def shipped_weights() -> Path:
@@ -68,7 +69,12 @@ def build_speech(
         weights=RANDOM if random_weights else file_sha256(path),
     )
     clock = SampleClock(hop, front_end.sample_rate, front_end.span(FRAMES), align)
-    rows_of = _rows_of(network) if windows_share(hop * front_end.sample_rate / front_end.frame_hop) else _alone(network)
+    hop_frames = hop * front_end.sample_rate / front_end.frame_hop
+    rows_of: RowsOf
+    if on_one_grid(hop_frames):
+        rows_of = GridRows(open_steps(network))
+    else:
+        rows_of = _rows_of(network) if windows_share(hop_frames) else _alone(network)
     reach = ceil(SHARED_SECONDS / hop)
     return WindowedExtractor(spec, clock, front_end, FRAMES, rows_of, block_rows=BLOCK_ROWS, reach=reach)
 
@@ -77,13 +83,11 @@ def _rows_of(network: SpeechEmbedding) -> RowsOf:
     def rows_of(span: Frames, starts: list[int], memory: StreamMemory) -> Rows:
         rows = []
         with torch.inference_mode():
-            for floor, run in _runs_of_one_floor(span, starts):
-                begin, end = run[0] - starts[0], run[-1] - starts[0] + FRAMES
-                part = span[begin:end] if floor is None else np.maximum(span[begin:end], np.float32(floor))
-                windows = SharedWindows(network, torch.from_numpy(part), run[0], memory.setdefault(floor, {}))
+            for floor, run in runs_of_one_floor(span, starts):
+                frames = clipped(span, starts, floor, run)
+                windows = SharedWindows(network, torch.from_numpy(frames), run[0], memory.setdefault(floor, {}))
                 rows.append(windows.rows(run))
-                for other in [other for other in memory if other not in (None, floor)]:
-                    del memory[other]  # its loudest frame is over, so no later window has this floor
+                forget_others(memory, floor)
             return np.asarray(torch.cat(rows).numpy())
 
     return rows_of
@@ -102,20 +106,3 @@ def _alone(network: SpeechEmbedding) -> RowsOf:
             return np.asarray(torch.cat(rows).numpy())
 
     return rows_of
-
-
-def _runs_of_one_floor(span: Frames, starts: list[int]) -> Iterator[tuple[float | None, list[int]]]:
-    """Neighbouring windows with their floor; None: nothing in them lies as low."""
-    softest, loudest = span.min(1), span.max(1)
-    run: list[int] = []
-    run_floor: float | None = None
-    for start in starts:
-        window = slice(start - starts[0], start - starts[0] + FRAMES)
-        lowest = float(loudest[window].max()) - RANGE
-        floor = lowest if softest[window].min() < lowest else None
-        if run and floor != run_floor:
-            yield run_floor, run
-            run = []
-        run_floor = floor
-        run.append(start)
-    yield run_floor, run

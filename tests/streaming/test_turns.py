@@ -1,0 +1,106 @@
+"""Sources that take turns in one thread: when each has its turn, what is computed together, and what goes wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from threading import Timer
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.features.extractor import Rows
+from pipelines.features.joint import FeatureStream
+from pipelines.features.request import FeatureRequest
+from pipelines.features.stream_factory import StreamFactory
+from pipelines.streaming.playing.turns import Bell, Turns, a_while, take_turns
+
+
+def a_stream(seconds: float) -> FeatureStream:
+    """A feature stream that has accepted some sound."""
+    stream = StreamFactory(FeatureRequest("logmel", hop=0.1)).prototype()
+    stream.accept_audio(np.zeros(round(16_000 * seconds), np.float32), 16_000)
+    return stream
+
+
+def test_everybody_has_a_turn_when_it_is_due() -> None:
+    begin = time.monotonic()
+    turns: list[tuple[str, float]] = []
+
+    def player(name: str, hop: float) -> Turns[None]:
+        for number in range(1, 4):
+            yield begin + number * hop
+            turns.append((name, time.monotonic() - begin - number * hop))
+
+    take_turns({0: player("often", 0.03), 1: player("seldom", 0.08)}, Bell())
+    assert sorted(name for name, _ in turns) == ["often"] * 3 + ["seldom"] * 3
+    assert min(late for _, late in turns) >= 0.0
+
+
+def test_a_bell_calls_before_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.streaming.playing.turns.PATIENCE", 60.0)
+    bell, called = Bell(), []
+
+    def player(slot: int) -> Turns[None]:
+        while slot not in called:
+            yield a_while()
+
+    def call(slot: int) -> None:
+        called.append(slot)
+        bell.ring(slot)
+
+    for slot in (0, 1):
+        Timer(0.05 * (slot + 1), call, [slot]).start()
+    begin = time.monotonic()
+    take_turns({0: player(0), 1: player(1)}, bell)
+    assert time.monotonic() - begin < 60.0
+
+
+def test_rows_that_are_wanted_together_are_computed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+
+    def counted(streams: Sequence[FeatureStream]) -> list[Rows]:
+        batches.append(len(streams))
+        return [np.full((len(streams), 1), number, np.float32) for number, _ in enumerate(streams)]
+
+    monkeypatch.setattr("pipelines.streaming.playing.turns.rows_of_streams", counted)
+    given: dict[int, Any] = {}
+
+    def player(slot: int, asks: int) -> Turns[None]:
+        for _ in range(asks):
+            given[slot] = yield a_stream(0.0)
+
+    take_turns({slot: player(slot, 1 + slot) for slot in range(3)}, Bell())
+    assert batches == [3, 2, 1]
+    assert all(computed.seconds >= 0.0 for computed in given.values())
+
+
+def test_each_source_gets_its_own_rows() -> None:
+    lengths: dict[int, int] = {}
+
+    def player(slot: int) -> Turns[None]:
+        computed = yield a_stream(0.35 + 0.1 * slot)
+        assert computed is not None
+        lengths[slot] = len(computed.rows)
+
+    take_turns({slot: player(slot) for slot in range(4)}, Bell())
+    assert lengths == {0: 3, 1: 4, 2: 5, 3: 6}
+
+
+def test_what_goes_wrong_in_a_batch_is_told_to_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(streams: Sequence[FeatureStream]) -> list[Rows]:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("pipelines.streaming.playing.turns.rows_of_streams", broken)
+    told: list[str] = []
+
+    def player(asks: bool) -> Turns[None]:
+        try:
+            yield a_stream(0.0) if asks else time.monotonic() + 0.02
+            told.append("went on")
+        except MemoryError as error:
+            told.append(str(error))
+
+    take_turns({0: player(True), 1: player(True), 2: player(False)}, Bell())
+    assert sorted(told) == ["no room", "no room", "went on"]
