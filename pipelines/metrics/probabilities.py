@@ -22,6 +22,7 @@ def probabilities(logits: NDArray[np.floating], kind: ScoreKind, left_out: Seque
     values = logits.astype(np.float64)
     if kind == "sigmoid":
         return np.asarray(np.exp(-np.logaddexp(0.0, -values)))
-    values[..., list(left_out)] = -np.inf
+    if left_out:
+        values[..., list(left_out)] = -np.inf
     powers = np.exp(values - values.max(axis=-1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True))

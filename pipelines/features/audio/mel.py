@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]  # (samples,)
 Frames = NDArray[np.float32]  # (frames, bands)
+BLOCK_FRAMES = 128  # that are computed at a time: the numbers of more leave the cache, and take twice as long
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,20 +46,35 @@ class MelFrontEnd:
         """Samples that so many frames in a row see."""
         return (frames - 1) * self.frame_hop + self.frame_length
 
-    @cached_property
-    def _window(self) -> NDArray[np.float64]:
-        """(frame_length,)"""
-        return np.pad(periodic_hann(self.frame_length - 2 * self.margin), self.margin)
-
     def frames(self, samples: Samples) -> Frames:
         """(samples,) to (frames, bands): every frame that fits into `samples`, the first one at its start."""
         if len(samples) < self.frame_length:
             return np.zeros((0, self.bands), np.float32)
         views = np.lib.stride_tricks.sliding_window_view(samples, self.frame_length)[:: self.frame_hop]
-        spectrum = np.fft.rfft(views * self._window, self.fft_length)
+        frames = np.empty((len(views), self.bands), np.float32)
+        for begin in range(0, len(views), BLOCK_FRAMES):
+            frames[begin : begin + BLOCK_FRAMES] = self._block(views[begin : begin + BLOCK_FRAMES])
+        return frames
+
+    def _block(self, views: Samples) -> NDArray[np.float64]:
+        """(frames, frame_length) to (frames, bands)."""
+        first, columns = self._columns
+        spectrum = np.fft.rfft(views * self._window, self.fft_length)[:, first : first + len(columns)]
         magnitude = np.abs(spectrum) if self.exponent == 1 else spectrum.real**2 + spectrum.imag**2
-        mel = self.scale * (magnitude @ self.filters) + self.offset
-        return (np.log(mel) if self.base == "e" else np.log10(mel)).astype(np.float32)
+        mel = self.scale * (magnitude @ columns) + self.offset
+        return np.asarray(np.log(mel) if self.base == "e" else np.log10(mel))
+
+    @cached_property
+    def _window(self) -> NDArray[np.float64]:
+        """(frame_length,)"""
+        return np.pad(periodic_hann(self.frame_length - 2 * self.margin), self.margin)
+
+    @cached_property
+    def _columns(self) -> tuple[int, NDArray[np.float64]]:
+        """The first line of `filters` that is not all zeros, and the lines from there to the last such one."""
+        used = np.flatnonzero(self.filters.any(1))
+        first, last = (int(used[0]), int(used[-1])) if len(used) else (0, 0)
+        return first, np.ascontiguousarray(self.filters[first : last + 1])
 
 
 def periodic_hann(length: int) -> NDArray[np.float64]:

@@ -84,33 +84,33 @@ class RowEmitter:
         them took to compute.
         """
         self._reached = max(self._reached, first + len(rows))
-        for row, values in enumerate(rows, first):
-            if row < self.next.row:
-                continue
+        options = self.context.options
+        before, wait = BEFORE[spec.align] * spec.hop, options.longest_lag if self.drops else None
+        ready = []
+        for row, values in enumerate(rows[max(0, self.next.row - first) :], max(first, self.next.row)):
             index = self.next.index + row - self.next.row
-            moment = self.context.options.start + spec.row_time(index)
-            begin = moment - BEFORE[spec.align] * spec.hop
+            moment = options.start + spec.row_time(index)
             self.next = Place(self.next.turn, row + 1, index + 1)
-            self.context.inbox.put(
-                self._slot,
+            ready.append(
                 Row(
                     source=self.number,
                     index=index,
                     place=self.next,
                     time=moment,
-                    begin=begin,
-                    end=begin + spec.hop,
+                    begin=moment - before,
+                    end=moment - before + spec.hop,
                     values=values,
                     complete=complete(row),
                     feature_seconds=seconds / len(rows),
                     queued=time.monotonic(),
                     restart=self._restart,
-                    longest_wait=self.context.options.longest_lag if self.drops else None,
-                ),
+                    longest_wait=wait,
+                )
             )
             self._restart = False
-            if self.context.stop.is_set():
-                raise StoppedError
+        self.context.inbox.put(self._slot, *ready)
+        if self.context.stop.is_set():
+            raise StoppedError
 
     def ended_at(self, rows: int = 0) -> None:
         """The source is over after so many rows, or those that were given: refuse to have begun behind its end."""

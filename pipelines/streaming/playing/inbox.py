@@ -40,23 +40,24 @@ class Inbox:
         self._filled = Condition(lock)  # the model waits for it
         self._drained = Condition(lock)  # sources wait for it
 
-    def put(self, slot: int, item: Row | Ended) -> None:
-        """Add an item. A full queue makes the caller wait; rows that may be dropped make way for it when they are late.
+    def put(self, slot: int, *items: Row | Ended) -> None:
+        """Add items. A full queue makes the caller wait; rows that may be dropped make way for it when they are late.
 
         What may be dropped is bounded by its age, not by its number: a burst of fresh rows is not late.
         """
         queue = self._queues[slot]
         with self._filled:
-            if isinstance(item, Row) and item.longest_wait is not None:
-                waiting = _of_source(queue, item.source)
-                if waiting and self._late(waiting[0]):
-                    item = self._skip(queue, waiting, item)
-            else:
-                while len(queue) >= self._capacity and not self._stop.is_set():
-                    self._drained.wait(PATIENCE)
-            queue.append(item)
-            if len(queue) >= self._awaited[slot] or not isinstance(item, Row) or item.restart:
-                self._filled.notify()
+            for item in items:
+                if isinstance(item, Row) and item.longest_wait is not None:
+                    waiting = _of_source(queue, item.source)
+                    if waiting and self._late(waiting[0]):
+                        item = self._skip(queue, waiting, item)
+                else:
+                    while len(queue) >= self._capacity and not self._stop.is_set():
+                        self._drained.wait(PATIENCE)
+                queue.append(item)
+                if len(queue) >= self._awaited[slot] or not isinstance(item, Row) or item.restart:
+                    self._filled.notify()
 
     def finish(self, slot: int) -> None:
         """Nothing more will come from this slot."""
