@@ -1,8 +1,8 @@
 # Two commands do everything on a fresh machine: `make demo` and `make test`. Both set up .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two test processes; one BLAS thread each, so that they do not fight for the cores.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile
+# Two test processes; one BLAS thread each, so that they do not fight for the cores. tests/conftest.py has the order.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test check format bench lowest setup clean soak
 

@@ -15,6 +15,12 @@ def pytest_configure() -> None:
     torch.set_num_threads(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first: of two processes, one would otherwise wait for the other's last long file."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session")
 def golden_dir() -> Path:
     """Reference numbers that ship with the tests."""

@@ -34,14 +34,14 @@ SURFACE = ROOT / "pipelines" / "__init__.py"  # names of everything public, whic
 
 def modules_of(path: Path) -> list[str]:
     """Everything that a file imports, inside functions too."""
-    found: list[str] = []
+    modules: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found += [name.name for name in node.names]
+            modules += [name.name for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are written in full here"
-            found += [f"{node.module}.{name.name}" for name in node.names]
-    return found
+            modules += [f"{node.module}.{name.name}" for name in node.names]
+    return modules
 
 
 def package_imports() -> dict[str, dict[str, list[str]]]:

@@ -219,7 +219,7 @@ def test_single_rows_stand_beside_models_of_frames(tmp_path: Path, capsys: Outpu
     assert below == any("its memory is worth nothing yet" in note for note in values["notes"])
     diagnosis = values["diagnosis"]
     assert diagnosis["precision"] == 0.5 and diagnosis["hours"] == pytest.approx(values["frames"] * 0.5 / 3600)
-    assert diagnosis["total"]["actions"] == sum(one["actions"] for one in diagnosis["classes"]) > 0
+    assert diagnosis["total"]["actions"] == sum(counts["actions"] for counts in diagnosis["classes"]) > 0
     assert len(values["stages"]["mAP"]) == 10
     assert evaluate(*common, "--detail", "--plot", tmp_path / "t.svg", "--plot-kind", "timeline") == 0
     printed = capsys.readouterr().out

@@ -58,8 +58,8 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         ((*folder, "-c", model, "--device", "tpu"), 2, "unknown device 'tpu'"),
         ((*folder, "-c", model, "--mode", "fast"), 2, "--mode"),
     ):
-        found, line = mistake(capsys, *arguments)
-        assert found == code and words in line, (arguments, line)
+        ended, line = mistake(capsys, *arguments)
+        assert ended == code and words in line, (arguments, line)
     wide = write_model(tmp_path / "wide.safetensors", input_width=7)
     code, line = mistake(capsys, *folder, "-c", wide)
     assert code == 4 and str(wide) in line and "5 numbers per row, but the model takes 7" in line

@@ -52,19 +52,19 @@ def test_the_table_of_attention(capsys: Output) -> None:
 
 def test_json_of_a_preset_has_the_keys_that_we_promise(capsys: Output) -> None:
     assert run(["flops", "--model", "cooadtr-b1", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["macs"] == {
+    report = json.loads(capsys.readouterr().out)
+    assert report["macs"] == {
         "published": 9_600_000,
         "published_exact": 9_598_998,
         "paper_rule": 9_598_998,
         "counted": 9_590_784,
         "executed": 9_590_784,
     }
-    assert found["params"] == 9_468_950
-    assert found["state_bytes"] == 2 * 64 * 1024 * 4 + 16
-    assert found["window_macs"] == 612_390_912
-    assert found["reduction"] == pytest.approx(612_390_912 / 9_590_784)
-    assert found["step_flops"] == sum(row["step_flops"] for row in found["modules"])
+    assert report["params"] == 9_468_950
+    assert report["state_bytes"] == 2 * 64 * 1024 * 4 + 16
+    assert report["window_macs"] == 612_390_912
+    assert report["reduction"] == pytest.approx(612_390_912 / 9_590_784)
+    assert report["step_flops"] == sum(row["step_flops"] for row in report["modules"])
 
 
 def test_reasons_are_printed(capsys: Output) -> None:
@@ -83,14 +83,14 @@ def test_all_settings_of_a_model_reach_it(capsys: Output) -> None:
     arguments += ["--encoding", "cyclic", "--positions", "9", "--norm", "post", "--activation", "relu"]
     arguments += ["--decoder-blocks", "1", "--decoder-queries", "2", "--decoder-heads", "4"]
     assert run(["flops", *arguments, "--decoder-feed-forward", "12", "--stacking", "exact", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
     wanted = {"window": 7, "width": 24, "heads": 3, "input_width": 10, "feed_forward": 11, "blocks": 2, "classes": 5}
     wanted |= {"class_token_block": 2, "positional": "recycling", "encoding": "cyclic", "positions": 9}
     wanted |= {"norm": "post", "activation": "relu", "stacking": "exact"}
     wanted |= {"decoder_blocks": 1, "decoder_queries": 2, "decoder_heads": 4, "decoder_feed_forward": 12}
-    assert {key: found["config"][key] for key in wanted} == wanted
-    assert found["macs"]["counted"] == found["macs"]["executed"] == found["window_macs"]
-    assert found["macs"]["published"] is None
+    assert {key: report["config"][key] for key in wanted} == wanted
+    assert report["macs"]["counted"] == report["macs"]["executed"] == report["window_macs"]
+    assert report["macs"]["published"] is None
     assert run(["flops", "--model", "cotrans-b1", "--n", "6", "--lag", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["config"]["lag"] == 2
 

@@ -109,7 +109,7 @@ def test_a_converted_lstr_goes_all_the_way(tmp_path: Path, capsys: Output) -> No
     torch.testing.assert_close(streamed, wanted, rtol=1e-4, atol=1e-5)
     before, after = broken_off([tmp_path / "rows.npy"], open_model(str(file)), tmp_path / "state", 17)
     joined = before[: after[0].index] + after
-    np.testing.assert_allclose([one.scores for one in joined], streamed.numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose([prediction.scores for prediction in joined], streamed.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_training_goes_on_from_a_recurrent_model(tmp_path: Path, capsys: Output) -> None:

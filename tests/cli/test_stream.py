@@ -156,8 +156,8 @@ def test_a_pipe_of_raw_sound_and_a_reader_that_goes_away(tmp_path: Path, capsys:
     process = started("stream", "-", *pcm, *options, stdin=subprocess.PIPE)
     out, err = process.communicate(stereo, timeout=300)
     assert process.returncode == 0, err
-    found = [json.loads(line)["scores"] for line in out.decode().splitlines()]
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    scores = [json.loads(line)["scores"] for line in out.decode().splitlines()]
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
 
     process = started("stream", sound, *options, "--loop", "--fast")
     assert process.stdout is not None

@@ -82,9 +82,9 @@ def test_json_and_seeds(clips: Path, tmp_path: Path) -> None:
     result = run(*data, *SMALLER, "--epochs", 2, "--out", tmp_path / "five", "--seeds", 3, "--json")
     assert result.exit_code == 0, result.output
     values = json.loads(result.stdout)
-    found = values["metrics"]["accuracy"]
-    assert found["mean"] == pytest.approx(np.mean(found["values"]))
-    assert found["deviation"] == pytest.approx(np.std(found["values"], ddof=1))
+    accuracy = values["metrics"]["accuracy"]
+    assert accuracy["mean"] == pytest.approx(np.mean(accuracy["values"]))
+    assert accuracy["deviation"] == pytest.approx(np.std(accuracy["values"], ddof=1))
     assert [entry["seed"] for entry in values["runs"]] == [0, 1, 2]
     # Resuming a finished set of runs trains nothing and reports the same.
     before = (tmp_path / "five" / "seed-1" / "state.pt").stat().st_mtime_ns

@@ -101,7 +101,7 @@ def test_groups_are_never_divided(tmp_path: Path) -> None:
     by_group: dict[str | None, set[str]] = {}
     for item in dataset.items:
         by_group.setdefault(item.group, set()).add(item.split)
-    assert len(by_group) == 6 and all(len(found) == 1 for found in by_group.values())
+    assert len(by_group) == 6 and all(len(splits) == 1 for splits in by_group.values())
     assert dataset.splits == ("train", "validation")
     held = open_dataset("folder", tmp_path, group=r"/(\w+)_\d+$", fold="eve")
     assert {item.group for item in held.split("validation")} == {"eve"}

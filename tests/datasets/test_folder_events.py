@@ -36,8 +36,8 @@ def test_events_of_media(root: Path) -> None:
     assert [item.name for item in dataset.items] == ["a", "talks/b"]
     item = dataset.items[0]
     assert item.media and not item.features and item.duration == pytest.approx(4)
-    found = frame_targets(dataset, item, 16, 0.25).targets.argmax(axis=1)
-    assert found.tolist() == [0] * 4 + [2] * 4 + [1] * 2 + [0] * 6
+    targets = frame_targets(dataset, item, 16, 0.25).targets.argmax(axis=1)
+    assert targets.tolist() == [0] * 4 + [2] * 4 + [1] * 2 + [0] * 6
 
 
 def test_rows_by_the_rule_of_lstr(root: Path) -> None:

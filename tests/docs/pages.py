@@ -116,13 +116,13 @@ def inline_code(path: Path) -> Iterator[Shown]:
         if line.lstrip().startswith("```"):
             inside = not inside
         elif not inside and not line.startswith("    "):
-            for found in re.finditer(r"`([^`]+)`", line):
-                yield Shown(page_name(path), number, found[1])
+            for match in re.finditer(r"`([^`]+)`", line):
+                yield Shown(page_name(path), number, match[1])
 
 
 def links(path: Path) -> Iterator[Shown]:
     """Targets of links and pictures that are not on the internet, without their anchors."""
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        for found in re.finditer(r"\]\(([^)\s]+)\)", line):
-            if not re.match(r"[a-z]+:", found[1]):
-                yield Shown(page_name(path), number, found[1])
+        for match in re.finditer(r"\]\(([^)\s]+)\)", line):
+            if not re.match(r"[a-z]+:", match[1]):
+                yield Shown(page_name(path), number, match[1])

@@ -19,6 +19,8 @@ from tests.docs.pages import PAGES, ROOT, Shown, everything, page_name
 from tests.docs.preambles import PREAMBLES
 from tests.docs.stand_ins import build
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:

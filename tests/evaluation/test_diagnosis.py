@@ -33,20 +33,20 @@ def test_delays_misses_and_false_alarms_are_counted_by_hand() -> None:
     score = np.array([0, 0, 9, 9, 9, 0, 0, 0, 0, 9, 9, 0, 0, 9, 9, 0]) / 10
     video = np.repeat([0, 1], [9, 7])
     options = DiagnosisOptions(precision=0.5, hop=0.5)
-    found = diagnose(score[:, None], truth[:, None], video, ("jump",), options)
-    (jump,) = found.classes
+    diagnosis = diagnose(score[:, None], truth[:, None], video, ("jump",), options)
+    (jump,) = diagnosis.classes
     assert (jump.threshold, jump.actions, jump.found) == (0.9, 3, 2)
     assert jump.delay == pytest.approx((1 + 0) / 2 * 0.5)
-    assert found.hours == pytest.approx(16 * 0.5 / 3600)
-    assert jump.false_alarms == pytest.approx(1 / found.hours)  # frame 4 continues an action: no alarm of its own
-    assert (found.total.actions, found.total.found, found.total.delay) == (3, 2, jump.delay)
+    assert diagnosis.hours == pytest.approx(16 * 0.5 / 3600)
+    assert jump.false_alarms == pytest.approx(1 / diagnosis.hours)  # frame 4 continues an action: no alarm of its own
+    assert (diagnosis.total.actions, diagnosis.total.found, diagnosis.total.delay) == (3, 2, jump.delay)
 
 
 def test_a_precision_that_is_never_reached_finds_nothing() -> None:
     truth, score = np.array([[False], [True]]), np.array([[0.9], [0.1]])
-    found = diagnose(score, truth, np.zeros(2, dtype=np.int64), ("jump",), DiagnosisOptions(0.8, 1.0))
-    assert found.classes[0].threshold is None
-    assert (found.total.actions, found.total.found, found.total.delay) == (1, 0, None)
+    diagnosis = diagnose(score, truth, np.zeros(2, dtype=np.int64), ("jump",), DiagnosisOptions(0.8, 1.0))
+    assert diagnosis.classes[0].threshold is None
+    assert (diagnosis.total.actions, diagnosis.total.found, diagnosis.total.delay) == (1, 0, None)
 
 
 def test_what_cannot_be_is_told() -> None:

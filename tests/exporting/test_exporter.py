@@ -31,6 +31,8 @@ from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.rejection import Rejection
 from pipelines.model import ContinualTransformer, ModelConfig
 
+pytestmark = pytest.mark.slow
+
 CLASSES = ("bark", "rain", "Wörter")
 
 

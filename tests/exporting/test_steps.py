@@ -21,6 +21,8 @@ from pipelines.model.presets import PRESETS
 from tests.model.small import SIZES, small_model, small_preset
 from tests.model.test_lstr import SMALL
 
+pytestmark = pytest.mark.slow
+
 STEPS = 1000
 ROWS = 3
 # Every structure that a preset does not have.

@@ -93,10 +93,10 @@ def test_a_hundred_damaged_files(tmp_path: Path, features: str, capfd: pytest.Ca
     write_video(tmp_path / "in/good.mp4", 1.0)
     chosen = options(features, random_weights=True, hop=0.5)
     summary = extract([str(tmp_path / "in")], tmp_path / "out", chosen)
-    found = statuses(summary)
-    assert len(found) == count + 1
-    assert found.pop("good") == "done"
-    assert len(summary.problems) == sum(status in ("failed", "damaged") for status in found.values())
+    reached = statuses(summary)
+    assert len(reached) == count + 1
+    assert reached.pop("good") == "done"
+    assert len(summary.problems) == sum(status in ("failed", "damaged") for status in reached.values())
     for outcome in summary.outcomes:
         if outcome.name == "good":
             continue

@@ -17,6 +17,8 @@ from tests.features.extraction_problems import options, statuses, tree
 from tests.features.made_recordings import write_sound, write_video
 from tests.robustness.ray_kills import OPTIONS, extract_with_kills, two_nodes
 
+pytestmark = pytest.mark.slow
+
 Output = pytest.CaptureFixture[str]
 
 

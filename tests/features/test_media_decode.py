@@ -44,9 +44,9 @@ def sound(source: Any, **options: Any) -> np.ndarray:
 
 def frames(source: Any, **options: Any) -> list[VideoFrame]:
     items = decode(source, **{"audio": False, "video": True, **options})
-    found = [item for item in items if isinstance(item, VideoFrame)]
-    assert all(a.time < b.time for a, b in pairwise(found))
-    return found
+    pictures = [item for item in items if isinstance(item, VideoFrame)]
+    assert all(a.time < b.time for a, b in pairwise(pictures))
+    return pictures
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ def test_a_folder_is_mirrored(tree: Path) -> None:
 
 
 def test_suffixes_stay_where_they_tell_files_apart(tree: Path) -> None:
-    found = find_recordings(["two"])
-    assert {recording.name for recording in found.recordings} == {"a.wav", "a.mp4"}
-    assert found.ignored == 1
+    recordings = find_recordings(["two"])
+    assert {recording.name for recording in recordings.recordings} == {"a.wav", "a.mp4"}
+    assert recordings.ignored == 1
 
 
 def test_files_with_one_name_from_several_folders(tree: Path) -> None:
@@ -58,9 +58,9 @@ def test_a_name_with_brackets_is_a_file_first(tree: Path) -> None:
 
 def test_lists(tree: Path) -> None:
     (tree / "one" / "list.txt").write_text(f"# talks\n\na.wav\n../two/a.wav\n{tree}/one/deep/a.wav\nabsent.wav\n")
-    found = find_recordings(["one/list.txt"])
-    assert {recording.name for recording in found.recordings} == {"one/a", "two/a", "one/deep/a"}
-    assert found.missing == ("absent.wav (in one/list.txt)",)
+    recordings = find_recordings(["one/list.txt"])
+    assert {recording.name for recording in recordings.recordings} == {"one/a", "two/a", "one/deep/a"}
+    assert recordings.missing == ("absent.wav (in one/list.txt)",)
 
 
 def test_a_file_that_is_named_twice_is_extracted_once(tree: Path) -> None:

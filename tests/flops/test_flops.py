@@ -82,15 +82,15 @@ def test_a_class_token_can_be_added_and_taken_away() -> None:
 def test_a_checkpoint_of_ours(tmp_path: Path) -> None:
     config = preset("cotrans-b2", **TINY)
     save_checkpoint(tmp_path / "model.safetensors", build_model(config))
-    found = report(FlopsOptions(file=tmp_path / "model.safetensors"))
-    assert isinstance(found, ModelReport)
-    assert found.cost.config == config
-    assert found.to_dict()["macs"] == {
+    costs = report(FlopsOptions(file=tmp_path / "model.safetensors"))
+    assert isinstance(costs, ModelReport)
+    assert costs.cost.config == config
+    assert costs.to_dict()["macs"] == {
         "published": None,
         "published_exact": None,
-        "paper_rule": found.cost.step.paper_rule,
-        "counted": found.cost.step.macs,
-        "executed": found.cost.step.macs,
+        "paper_rule": costs.cost.step.paper_rule,
+        "counted": costs.cost.step.macs,
+        "executed": costs.cost.step.macs,
     }
 
 
@@ -98,10 +98,10 @@ def test_a_checkpoint_of_ours(tmp_path: Path) -> None:
     ("name", "token"), [("oadtr_b1", False), ("oadtr_b1_cls", True), ("oadtr_b2", False), ("oadtr_decoder", None)]
 )
 def test_official_checkpoints(golden_dir: Path, name: str, token: bool | None) -> None:
-    found = report(FlopsOptions(file=golden_dir / f"{name}.pth", class_token=token))
-    assert isinstance(found, ModelReport)
-    assert found.executed.step.total == found.cost.step.macs
-    assert found.executed.window.total == found.cost.window.macs
+    costs = report(FlopsOptions(file=golden_dir / f"{name}.pth", class_token=token))
+    assert isinstance(costs, ModelReport)
+    assert costs.executed.step.total == costs.cost.step.macs
+    assert costs.executed.window.total == costs.cost.window.macs
 
 
 def test_files_that_are_no_checkpoint(tmp_path: Path) -> None:

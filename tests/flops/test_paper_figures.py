@@ -25,17 +25,17 @@ def published_row(figure: dict[str, Any]) -> Published:
     """Our row for one of the file's."""
     kind, _, entries = figure.get("positional", "").partition(", ")
     learned = int(entries) if kind == "learned" else None
-    found = [
+    figures = [
         row
         for row in PUBLISHED
         if (row.name, row.input_width, row.class_token_block, row.learned)
         == (figure["name"], figure["input"], figure.get("class_token_block"), learned)
     ]
-    assert len(found) == 1
+    assert len(figures) == 1
     if kind == "fixed":
-        assert found[0].config().encoding == "cyclic"
-        assert found[0].config().position_count == int(entries)
-    return found[0]
+        assert figures[0].config().encoding == "cyclic"
+        assert figures[0].config().position_count == int(entries)
+    return figures[0]
 
 
 @cache

@@ -66,10 +66,10 @@ def test_growth_is_quadratic_for_regular_and_linear_for_continual_attention() ->
 
 
 def test_a_model_can_be_swept_too() -> None:
-    found = sweep_model("cotrans-b2", "n", (8, 300), {"width": 32, "heads": 4})
-    assert [cost.config.window for cost in found.costs] == [8, 300]
-    assert found.costs[1] == model_cost(found.costs[1].config)
-    assert found.rows(False)[0]["n"] == 8
+    sweep = sweep_model("cotrans-b2", "n", (8, 300), {"width": 32, "heads": 4})
+    assert [cost.config.window for cost in sweep.costs] == [8, 300]
+    assert sweep.costs[1] == model_cost(sweep.costs[1].config)
+    assert sweep.rows(False)[0]["n"] == 8
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])

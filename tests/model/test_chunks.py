@@ -91,7 +91,7 @@ def test_streams_at_different_places(kind: str, length: int) -> None:
             for row, state in enumerate(map(StreamState.clone, states))
         ]
         logits, state = model.steps(tokens, joined_states(states))
-    torch.testing.assert_close(logits, torch.cat([one for one, _ in expected]), rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(logits, torch.cat([part for part, _ in expected]), rtol=1e-10, atol=1e-10)
     joined = joined_states([after for _, after in expected])
     for mine, theirs in zip(state.tensors(), joined.tensors(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)

@@ -54,7 +54,7 @@ def test_the_modes_agree(variant: str) -> None:
     model = build(**VARIANTS[variant])
     results = runs(model, streams())
     for run in results:
-        assert [len(one.logits) for one in run.outputs.values()] == list(LENGTHS)
+        assert [len(outputs.logits) for outputs in run.outputs.values()] == list(LENGTHS)
         assert list(run.outputs) == [f"video {index}" for index in range(len(LENGTHS))]
     agreement = compare_runs(results)
     assert 0 <= agreement.relative < 2e-5

@@ -39,10 +39,10 @@ def running(
     **play: Any,
 ) -> Iterator[Running]:
     """Played again and again unless told otherwise, until the block is left."""
-    found = find_sources([str(source) for source in sources])
-    hub = LiveHub(found, models, pictures)
+    streams = find_sources([str(source) for source in sources])
+    hub = LiveHub(streams, models, pictures)
     options = RunOptions(PlayOptions(**{"loop": True, **play}), PredictionOptions(), None)
-    run = StreamRun(found, models, options, hub, io.StringIO())
+    run = StreamRun(streams, models, options, hub, io.StringIO())
     hub.controls = run.stream
 
     def stream() -> None:

@@ -111,7 +111,7 @@ def test_looping_goes_on_counting_and_restarts_the_window(tmp_path: Path) -> Non
     model = small_model(tmp_path)
     write_rows(tmp_path / "rows.npy", 10)
     with Stream(find_sources([str(tmp_path / "rows.npy")]), model, PlayOptions(fast=True, loop=True)) as stream:
-        first = [one for one, _ in zip(stream, range(30), strict=False)]
+        first = [prediction for prediction, _ in zip(stream, range(30), strict=False)]
     assert [prediction.index for prediction in first] == list(range(30))
     assert first[29].time == pytest.approx(30 * 0.25)
     np.testing.assert_array_equal(scores_of(first)[20:], scores_of(first)[:10])

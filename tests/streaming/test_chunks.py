@@ -51,7 +51,7 @@ def assert_the_same(
         for events in (chunked, stepped)
     )
     for name in ("source", "index", "time", "begin", "end", "label", "warmup", "restart"):
-        assert [getattr(one, name) for one in mine] == [getattr(one, name) for one in expected], name
+        assert [getattr(event, name) for event in mine] == [getattr(event, name) for event in expected], name
     scores = np.stack([prediction.scores for prediction in expected])
     np.testing.assert_allclose(
         [prediction.scores for prediction in mine], scores, rtol=0, atol=1e-5 * max(1.0, np.abs(scores).max())

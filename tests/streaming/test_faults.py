@@ -61,8 +61,8 @@ def test_sources_and_options_that_mean_nothing(tmp_path: Path, model: StreamMode
     (tmp_path / "list.txt").write_text("rows.npy\nabsent.wav\n")
     (tmp_path / "nothing.txt").write_text("# nothing\n")
     named = ["absent.mp4", "*.mp4", "empty", "list.txt", "nothing.txt"]
-    found = find_sources([str(tmp_path / name) for name in named])
-    problems = [str(source.problem).removeprefix(f"{tmp_path}/") for source in found]
+    chosen = find_sources([str(tmp_path / name) for name in named])
+    problems = [str(source.problem).removeprefix(f"{tmp_path}/") for source in chosen]
     assert problems[:4] == [
         "absent.mp4: no such file",
         "*.mp4: no file matches",
@@ -88,16 +88,16 @@ def test_a_pipe_that_stalls_does_not_hold_up_a_file(
         monkeypatch.setattr("sys.stdin", pipe)
         other_end.write(bytes(2 * 16_000))  # one second, and then nothing more for now
         options = PlayOptions(fast=True, pcm=PcmOptions(16_000))
-        found: dict[int, int] = {0: 0, 1: 0}
+        counts: dict[int, int] = {0: 0, 1: 0}
         with Stream(find_sources(["-", str(sound)]), model, options) as stream:
             for event in stream.events():
                 if isinstance(event, Prediction):
-                    found[event.source_number] += 1
+                    counts[event.source_number] += 1
                 elif event.number == 1:
-                    assert found[1] == 20  # the file is done while the pipe still waits
+                    assert counts[1] == 20  # the file is done while the pipe still waits
                     other_end.write(bytes(2 * 16_000))
                     other_end.close()
-    assert found == {0: 20, 1: 20}
+    assert counts == {0: 20, 1: 20}
 
 
 def test_a_stream_plays_once(tmp_path: Path, model: StreamModel) -> None:

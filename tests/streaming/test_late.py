@@ -67,7 +67,7 @@ def test_drop_skips_to_the_newest_row_and_counts(tmp_path: Path) -> None:
     assert indexes == sorted(set(indexes))
     assert [prediction.time for prediction in predictions] == pytest.approx([HOP * (index + 1) for index in indexes])
     # The window goes on with the rows that it gets.
-    assert [one.restart for one in predictions] == [True] + [False] * (len(predictions) - 1)
+    assert [prediction.restart for prediction in predictions] == [True] + [False] * (len(predictions) - 1)
     rows = np.load(tmp_path / "rows.npy")
     np.testing.assert_allclose(scores_of(predictions), window_scores(model, rows[indexes]), atol=1e-5)
 

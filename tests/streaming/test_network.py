@@ -82,35 +82,40 @@ def heard(
 ) -> tuple[list[Prediction], list[str]]:
     """What an RTSP address gives until some rows after its return, and what was said meanwhile."""
     remarks: list[str] = []
-    found: list[Prediction] = []
+    predictions: list[Prediction] = []
     options = PlayOptions(late="wait", **play)  # type: ignore[arg-type]
 
-    def on_remark(one: Remark) -> None:
-        remarks.append(one.text)
-        if "Connection refused" in one.text:
+    def on_remark(remark: Remark) -> None:
+        remarks.append(remark.text)
+        if "Connection refused" in remark.text:
             server.come_back()
 
     with Stream(find_sources([server.address]), model, options, on_remark=on_remark) as stream:
         for prediction in stream:
-            found.append(prediction)
-            returned = next((place for place, one in enumerate(found) if one.restart and place), len(found))
-            if len(found) - returned > rows_after:
+            predictions.append(prediction)
+            returned = next(
+                (place for place, prediction in enumerate(predictions) if prediction.restart and place),
+                len(predictions),
+            )
+            if len(predictions) - returned > rows_after:
                 break
     assert stream.summary().sources[0]["reconnects"] == 1
-    return found, remarks
+    return predictions, remarks
 
 
-def check_return(found: list[Prediction], first: int, model: StreamModel, sound: Path) -> None:
+def check_return(predictions: list[Prediction], first: int, model: StreamModel, sound: Path) -> None:
     """`first` rows, a gap that index and time count, and then the same sound in a window that restarted."""
     alone = played([sound], model)
-    before, after = found[:first], found[first:]
+    before, after = predictions[:first], predictions[first:]
     assert [prediction.index for prediction in before] == list(range(first))
     assert [prediction.index for prediction in after] == list(range(after[0].index, after[0].index + len(after)))
     assert after[0].index > first
-    assert [prediction.time for prediction in found] == pytest.approx(
-        [HOP * (prediction.index + 1) for prediction in found]
+    assert [prediction.time for prediction in predictions] == pytest.approx(
+        [HOP * (prediction.index + 1) for prediction in predictions]
     )
-    assert [one.restart for one in found] == [place in (0, first) for place in range(len(found))]
+    assert [prediction.restart for prediction in predictions] == [
+        place in (0, first) for place in range(len(predictions))
+    ]
     for part in (before, after):
         assert [prediction.warmup for prediction in part] == [place < model.window - 1 for place in range(len(part))]
         np.testing.assert_allclose(scores_of(part), scores_of(alone)[: len(part)], atol=1e-5)
@@ -119,8 +124,8 @@ def check_return(found: list[Prediction], first: int, model: StreamModel, sound:
 def test_an_rtsp_server_that_stops_and_returns(tmp_path: Path, model: StreamModel) -> None:
     sound = write_sound(tmp_path / "a.wav", 3.0)
     with rtsp_server(chirp(3.0, 16_000), [50, None], away=60.0) as server:  # 1 s, and then the server is gone
-        found, remarks = heard(server, model, rows_after=8)
-    check_return(found, 10, model, sound)
+        predictions, remarks = heard(server, model, rows_after=8)
+    check_return(predictions, 10, model, sound)
     assert remarks[0] == "connection lost (the connection ended): trying again in 0.05 s"
     assert any("Connection refused" in remark for remark in remarks[1:-1])
     assert remarks[-1].startswith("connected again after a gap of ")
@@ -131,8 +136,8 @@ def test_an_rtsp_server_that_falls_silent(tmp_path: Path, model: StreamModel, mo
     monkeypatch.setattr("pipelines.features.media.container.READ_TIMEOUT", 3.0)
     sound = write_sound(tmp_path / "a.wav", 3.0)
     with rtsp_server(chirp(3.0, 16_000), [50, None], silent=True) as server:
-        found, remarks = heard(server, model, rows_after=3)
-    check_return(found, 10, model, sound)
+        predictions, remarks = heard(server, model, rows_after=3)
+    check_return(predictions, 10, model, sound)
     assert "nothing came for too long" in remarks[0]
 
 

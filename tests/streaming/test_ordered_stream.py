@@ -64,22 +64,26 @@ def test_a_stream_is_the_filter_on_its_scores(model: StreamModel, rows: Path) ->
     single = played([rows], model, ROW_BY_ROW, hop=HOP)
     np.testing.assert_array_equal(scores_of(predictions), scores_of(single))  # raw scores are raw
     expected = OrderFilter(ORDER, HOP).decode(probabilities(scores_of(predictions), "softmax"))
-    np.testing.assert_allclose([one.probabilities for one in predictions], expected, rtol=1e-9)
-    labels = [PHASES.index(str(one.label)) for one in predictions]
+    np.testing.assert_allclose([prediction.probabilities for prediction in predictions], expected, rtol=1e-9)
+    labels = [PHASES.index(str(prediction.label)) for prediction in predictions]
     assert labels == expected.argmax(axis=1).tolist() and set(np.diff(labels) % len(PHASES)) == {0, 1}
-    assert not set(np.diff([PHASES.index(str(one.label)) for one in single]) % len(PHASES)) <= {0, 1}
+    assert not set(np.diff([PHASES.index(str(prediction.label)) for prediction in single]) % len(PHASES)) <= {0, 1}
 
 
 def test_a_snapshot_knows_the_place_in_the_order(model: StreamModel, rows: Path, tmp_path: Path) -> None:
     whole = played([rows], model, hop=HOP)
     sources, snapshot = find_sources([str(rows)]), tmp_path / "state"
     with Stream(sources, model, PlayOptions(fast=True, hop=HOP, snapshot=snapshot, every=1e-9)) as stream:
-        before = [one for _, one in zip(range(25), stream, strict=False)]
+        before = [prediction for _, prediction in zip(range(25), stream, strict=False)]
     after = played([rows], model, hop=HOP, resume=snapshot)
     joined = before[: after[0].index] + after
     assert 0 < after[0].index <= 25 and len(joined) == len(whole)
-    assert [one.label for one in joined] == [one.label for one in whole]
-    np.testing.assert_allclose([one.probabilities for one in joined], [one.probabilities for one in whole], rtol=1e-9)
+    assert [prediction.label for prediction in joined] == [prediction.label for prediction in whole]
+    np.testing.assert_allclose(
+        [prediction.probabilities for prediction in joined],
+        [prediction.probabilities for prediction in whole],
+        rtol=1e-9,
+    )
     with pytest.raises(UsageError, match="was made with order True, not False"):
         played([rows], model, ROW_BY_ROW, hop=HOP, resume=snapshot)
     kept = load_snapshot(snapshot, model.model)
@@ -95,11 +99,13 @@ def test_beside_another_model_and_after_export_it_is_the_same(model: StreamModel
     other = open_model(write_model(tmp_path / "other.safetensors"))
     _, events = events_of([rows], [model, other], hop=HOP)
     together = of_model(events, model.name, str(rows))
-    assert [one.label for one in together] == [one.label for one in alone]
+    assert [prediction.label for prediction in together] == [prediction.label for prediction in alone]
     exported = open_model(export_model(tmp_path / "ordered.safetensors", tmp_path / "ordered.onnx").path)
     assert exported.order == ORDER
     steps = played([rows], exported, hop=HOP)
-    assert [one.label for one in steps] == [one.label for one in alone][: len(steps)] and len(steps) >= 60
+    assert [prediction.label for prediction in steps] == [prediction.label for prediction in alone][
+        : len(steps)
+    ] and len(steps) >= 60
 
 
 def test_an_evaluation_names_what_a_stream_names(model: StreamModel, rows: Path, tmp_path: Path) -> None:
@@ -109,7 +115,7 @@ def test_an_evaluation_names_what_a_stream_names(model: StreamModel, rows: Path,
     dataset = Dataset("golf", "frames", tmp_path, PHASES, (item,), hop=HOP, ordered=True)
     checkpoint = load_checkpoint(tmp_path / "ordered.safetensors")
     result = evaluate_model(checkpoint.model, PHASES, dataset, "test", order=checkpoint.order)
-    spoken = [PHASES.index(str(one.label)) for one in played([rows], model, hop=HOP)][LAG:]
+    spoken = [PHASES.index(str(prediction.label)) for prediction in played([rows], model, hop=HOP)][LAG:]
     assert result.named.scores.argmax(axis=1).tolist() == spoken
     plain = evaluate_model(checkpoint.model, PHASES, dataset, "test")
     np.testing.assert_array_equal(plain.named.scores, result.predictions.scores)
@@ -128,7 +134,7 @@ def test_it_can_be_left_out_where_there_is_one(model: StreamModel, rows: Path, t
         run_to_text([rows], [other], OutputOptions("jsonl"), ROW_BY_ROW)
     text = run_to_text([rows], [other, model], OutputOptions("jsonl"), ROW_BY_ROW)
     labels = [line["label"] for line in map(json.loads, text.splitlines()) if line["model"] == model.name]
-    assert labels == [one.label for one in played([rows], model, ROW_BY_ROW)]
+    assert labels == [prediction.label for prediction in played([rows], model, ROW_BY_ROW)]
     assert open_model(tmp_path / "ordered.safetensors", activation="sigmoid").order is None
 
 

@@ -100,7 +100,10 @@ def test_subtitles_are_read_by_ffmpeg_and_cover_the_stream(rows: Path, tmp_path:
     with av.open(str(file)) as container:
         packets = [packet for packet in container.demux() if packet.size]
         clock = packets[0].time_base
-        cues = [(float(one.pts * clock), float((one.pts + one.duration) * clock), bytes(one)) for one in packets]
+        cues = [
+            (float(packet.pts * clock), float((packet.pts + packet.duration) * clock), bytes(packet))
+            for packet in packets
+        ]
     frames = played([rows], model)
     changes = [0] + [place for place in range(1, 30) if frames[place].label != frames[place - 1].label] + [30]
     assert [cue[0] for cue in cues] == pytest.approx([0.25 * place for place in changes[:-1]], abs=1e-3)
@@ -138,11 +141,20 @@ def test_several_labels_at_once() -> None:
 
     frames = [frame(0, 0.9, 0.1), frame(1, 0.8, 0.7), frame(2, 0.2, 0.6), frame(4, 0.1, 0.9)]
     merger = SegmentMerger("a", "sigmoid")
-    found = [segment for one in frames for segment in merger.push(one, ("x", "y"))] + merger.finish()
-    assert [(one.label, one.start, one.end) for one in found] == [("x", 0, 2), ("y", 1, 3), ("y", 4, 5)]
+    segments = [segment for frame in frames for segment in merger.push(frame, ("x", "y"))] + merger.finish()
+    assert [(stretch.label, stretch.start, stretch.end) for stretch in segments] == [
+        ("x", 0, 2),
+        ("y", 1, 3),
+        ("y", 4, 5),
+    ]
     joined = SegmentMerger("a", "sigmoid", joined=True)
-    found = [segment for one in frames for segment in joined.push(one, ("x", "y"))] + joined.finish()
-    assert [(one.label, one.start, one.end) for one in found] == [("x", 0, 1), ("x, y", 1, 2), ("y", 2, 3), ("y", 4, 5)]
+    segments = [segment for frame in frames for segment in joined.push(frame, ("x", "y"))] + joined.finish()
+    assert [(stretch.label, stretch.start, stretch.end) for stretch in segments] == [
+        ("x", 0, 1),
+        ("x, y", 1, 2),
+        ("y", 2, 3),
+        ("y", 4, 5),
+    ]
 
 
 def test_probabilities_are_smoothed_over_the_last_rows() -> None:

@@ -24,7 +24,7 @@ def test_rows_that_come_when_they_please(tmp_path: Path, blocks: int) -> None:
     streams = generator.normal(size=(3, 25, WIDTH)).astype(np.float32)
     session = StreamSession(model.model, rows=3)
     given: list[list[np.ndarray]] = [[], [], []]
-    while any(len(one) < 25 for one in given):
+    while any(len(rows) < 25 for rows in given):
         chosen = [row for row in range(3) if len(given[row]) < 25 and generator.random() < 0.6]
         if chosen:
             for row, scores in session.step({row: streams[row, len(given[row])] for row in chosen}).items():
@@ -108,10 +108,12 @@ def test_a_model_with_a_lag_speaks_of_an_earlier_row(tmp_path: Path, sizes: dict
         expected = regular_scores(model.model.with_lag(shorter), rows)[-1]
         np.testing.assert_allclose(scores_of(predictions)[21 - shorter], expected, atol=1e-5)
     merger = SegmentMerger("rows", "softmax")
-    found = [part for one in predictions for part in merger.push(one, model.class_names)] + merger.finish()
-    assert found[0].start == 0.0
-    assert found[-1].end == pytest.approx(10.0)
-    assert sum(part.frames for part in found) == 20
+    segments = [
+        part for prediction in predictions for part in merger.push(prediction, model.class_names)
+    ] + merger.finish()
+    assert segments[0].start == 0.0
+    assert segments[-1].end == pytest.approx(10.0)
+    assert sum(part.frames for part in segments) == 20
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])

@@ -56,7 +56,9 @@ def events_of(paths: list[Path], models: list[StreamModel], **play: Any) -> tupl
 
 
 def of_model(events: list[Any], name: str, source: str) -> list[Prediction]:
-    return [one for one in events if isinstance(one, Prediction) and (one.model, one.source) == (name, source)]
+    return [
+        event for event in events if isinstance(event, Prediction) and (event.model, event.source) == (name, source)
+    ]
 
 
 @pytest.mark.parametrize("chosen", [(0, 1), (0, 1, 2)])
@@ -88,9 +90,15 @@ def test_the_built_in_models_that_watch_equal_their_own_runs(tmp_path: Path, dec
     assert len(decodes) == 1
     for model in several:
         together, alone = of_model(events, model.name, str(path)), played([path], model)
-        assert [one.label for one in together] == [one.label for one in alone] and len(alone) > 0
-        np.testing.assert_array_equal([one.scores for one in together], [one.scores for one in alone])
-        np.testing.assert_array_equal([one.probabilities for one in together], [one.probabilities for one in alone])
+        assert [prediction.label for prediction in together] == [prediction.label for prediction in alone] and len(
+            alone
+        ) > 0
+        np.testing.assert_array_equal(
+            [prediction.scores for prediction in together], [prediction.scores for prediction in alone]
+        )
+        np.testing.assert_array_equal(
+            [prediction.probabilities for prediction in together], [prediction.probabilities for prediction in alone]
+        )
 
 
 def test_tracks_of_different_lengths_are_what_they_are_alone(tmp_path: Path, models: list[StreamModel]) -> None:

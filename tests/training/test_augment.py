@@ -204,9 +204,9 @@ def test_folding_and_unfolding_change_no_output() -> None:
 def test_statistics_are_those_of_all_rows() -> None:
     data = stream_data().train
     rows = np.concatenate([recording.rows[:] for recording in data])
-    found = feature_statistics(data)
-    np.testing.assert_allclose(found.mean, rows.mean(axis=0), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.deviation, rows.std(axis=0), rtol=1e-4)
+    statistics = feature_statistics(data)
+    np.testing.assert_allclose(statistics.mean, rows.mean(axis=0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(statistics.deviation, rows.std(axis=0), rtol=1e-4)
 
 
 def test_schedules() -> None:

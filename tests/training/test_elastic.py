@@ -23,6 +23,8 @@ from pipelines.training.samples.statistics import feature_statistics
 from tests.evaluation.evaluation_problems import write_clips
 from tests.training.training_problems import clip_data
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 EPOCHS = 40
 PATIENCE = 240.0  # seconds, on a machine that has much else to do

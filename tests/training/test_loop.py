@@ -24,6 +24,8 @@ from pipelines.training.recipes.recipe import AugmentationOptions, Recipe, Sched
 from pipelines.training.run import RunResult, train_on
 from tests.training.training_problems import BANDS, clip_data, stream_data, tiny_recipe, with_model
 
+pytestmark = pytest.mark.slow
+
 AUGMENTED = AugmentationOptions(
     time_masks=1, time_mask=3, noise=0.1, mixup=0.4, gain=0.2, speed=0.1, bands=3, warp=0.2, equalizer=0.2
 )
@@ -61,9 +63,9 @@ def test_learns_a_tiny_stream_problem_to_the_end(tmp_path: Path) -> None:
     assert result.metric == "map"
     assert result.scores is not None and result.scores.map is not None
     assert result.scores.map > 0.95
-    found = load_checkpoint(tmp_path / "best.safetensors")
-    assert found.class_names == ("background", "one", "two", "three")
-    assert found.provenance["validation"]["map"] == result.scores.map
+    checkpoint = load_checkpoint(tmp_path / "best.safetensors")
+    assert checkpoint.class_names == ("background", "one", "two", "three")
+    assert checkpoint.provenance["validation"]["map"] == result.scores.map
     assert {path.name for path in tmp_path.iterdir()} == {
         "best.safetensors",
         "last.safetensors",

@@ -17,7 +17,7 @@ from pipelines.features.extraction.oadtr_parts import join_oadtr
 from pipelines.features.extraction.parallel import extract_in_parallel
 from pipelines.features.extraction.pieces import PIECE_SECONDS, SHORTEST_PIECE, plan_pieces
 from pipelines.features.extraction.recording import Outcome, OutputError, Target, extract_recording, look_up
-from pipelines.features.extraction.sources import Found, Recording, find_recordings
+from pipelines.features.extraction.sources import Recording, Selection, find_recordings
 from pipelines.features.files.feature_files import DTYPES
 from pipelines.features.files.layout import LAYOUTS, target_files
 from pipelines.features.files.npy_writer import Dtype
@@ -217,7 +217,7 @@ def _refuse_conflicts(conflicts: list[Outcome]) -> None:
         raise UsageError(f"{conflicts[0].message}{more}")
 
 
-def _refuse_clashes(inputs: Found, target: Target, streams: StreamFactory, spec: FeatureSpec) -> None:
+def _refuse_clashes(inputs: Selection, target: Target, streams: StreamFactory, spec: FeatureSpec) -> None:
     """Two recordings must not share a file: `a.mp4` and `a.times.mp4` would, in the npy layout; nor is one written
     over."""
     owners: dict[Path, Recording] = {}

@@ -36,7 +36,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Found:
+class Selection:
     """What a command line's sources come to."""
 
     recordings: tuple[Recording, ...]  # sorted by name
@@ -50,7 +50,7 @@ class _Candidate:
     root: Path  # the output mirrors the folders below this one
 
 
-def find_recordings(sources: Sequence[str]) -> Found:
+def find_recordings(sources: Sequence[str]) -> Selection:
     """Expand folders (recursively), globs and list files (.txt: one path per line, relative to the list).
 
     Outputs mirror the folders below what was named, so that two files with the same name in different
@@ -91,7 +91,7 @@ def find_recordings(sources: Sequence[str]) -> Found:
     recordings = sorted(_named(list(candidates.values())), key=lambda recording: recording.name)
     if not recordings and not missing:
         raise UsageError("no source was given: name files, folders, globs or list files")
-    return Found(tuple(recordings), tuple(missing), ignored)
+    return Selection(tuple(recordings), tuple(missing), ignored)
 
 
 def _media_below(folder: Path) -> tuple[list[Path], int]:
