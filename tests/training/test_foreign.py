@@ -12,11 +12,13 @@ import torch
 from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from pipelines.datasets.mixing.foreign_sound import KINDS, RATE, foreign_sounds
 from pipelines.errors import ConfigurationError
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.rejection import Rejection, separation
 from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.streaming import PlayOptions, find_sources, open_model
 from pipelines.streaming.pipeline import Stream
 from pipelines.training.fitting.losses import frame_losses
+from pipelines.training.none_of_these.foreign import made_foreign
 from pipelines.training.none_of_these.none_shift import with_none_shift
 from pipelines.training.recipes.recipe_file import build_recipe
 from pipelines.training.run import train
@@ -91,6 +93,31 @@ def test_every_clip_model_gets_a_rule_and_a_recipe_may_give_it(clips: Path, tmp_
     )
     train(given, tmp_path / "given", device="cpu")
     assert load_checkpoint(tmp_path / "given" / "last.safetensors").rejection == Rejection("energy", 1.5)
+
+
+def test_features_of_made_sounds_are_kept(clips: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    features = build_recipe(None, settings(clips)).features
+    assert features.request is not None
+    spec = StreamFactory(features.request).prototype().spec
+    first = made_foreign(features, spec, 2)
+    for recording, (kind, samples) in zip(first.fit[:2], foreign_sounds(5.0), strict=False):
+        stream = StreamFactory(features.request).prototype()
+        np.testing.assert_array_equal(
+            recording.rows, np.concatenate([stream.push_audio(samples, RATE), stream.flush()])
+        )
+        assert recording.name == kind
+    made = []
+    original = StreamFactory.prototype
+    monkeypatch.setattr(StreamFactory, "prototype", lambda self: made.append(self) or original(self))
+    (kept,) = (clips.parent / "cache").rglob("made-*.npy")
+    for damage in (None, b"", kept.read_bytes()[:-100]):
+        if damage is not None:
+            kept.write_bytes(damage)
+        again = made_foreign(features, spec, 2)
+        for before, after in zip(first.fit, again.fit, strict=True):
+            np.testing.assert_array_equal(before.rows, after.rows)
+        assert bool(made) == (damage is not None)  # what is damaged is made again
+        made.clear()
 
 
 def test_foreign_recordings_in_a_folder_and_streams_refuse_them(clips: Path, tmp_path: Path) -> None:

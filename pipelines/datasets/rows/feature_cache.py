@@ -56,7 +56,7 @@ def cached_features(
     assert features.request is not None
     streams = StreamFactory(features.request, device)
     spec = streams.prototype().spec
-    folder = (Path(features.cache) if features.cache else cache_dir() / "features") / _digest(spec)
+    folder = cache_folder(features, spec)
     target = Target(folder, LAYOUT, "float32", force=False)
     if wait is not None:  # the processes of a distributed run are the workers
         for index in mine or []:
@@ -86,6 +86,11 @@ def cached_features(
     if items and not extracted:
         raise InputError(f"no features could be extracted: {next(iter(problems.values()))}")
     return CachedFeatures(tuple(extracted), spec, problems)
+
+
+def cache_folder(features: FeatureOptions, spec: FeatureSpec) -> Path:
+    """Where the features of a specification are kept."""
+    return (Path(features.cache) if features.cache else cache_dir() / "features") / _digest(spec)
 
 
 def _outcome(item: Item, target: Target, streams: StreamFactory) -> Outcome | None:

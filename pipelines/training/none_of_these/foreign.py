@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.datasets.item import Item
 from pipelines.datasets.mixing.foreign_sound import ALWAYS_FOREIGN, LIKE_WEATHER, RATE, foreign_sounds
-from pipelines.datasets.rows.feature_cache import OnItem, cached_features
+from pipelines.datasets.rows.feature_cache import OnItem, cache_folder, cached_features
 from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.datasets.source import FeatureOptions
+from pipelines.errors import InputError
 from pipelines.features.extraction.sources import find_recordings
+from pipelines.features.files.npy_reader import read_npy
+from pipelines.features.joint import FeatureStream
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
+from pipelines.files import atomic_write
 from pipelines.training.samples.recordings import Recording
 
+Sound = tuple[str, NDArray[np.float32]]  # its kind, and (samples,)
+Rows = NDArray[np.float32]
 MADE = "made"  # in place of a folder: made sounds alone
 KEPT_OUT = 5  # of the recordings in a folder, one in so many is not trained on: the rule for "none" is fitted on it
 SECONDS = 5.0  # of a made sound
@@ -48,17 +57,42 @@ def made_foreign(options: FeatureOptions, spec: FeatureSpec, classes: int) -> Fo
     """Made sounds through the extractors of a recipe; nothing where these take pictures."""
     if any(part.kind != "audio" for part in spec.parts):
         return ForeignSound()
-    assert options.request is not None
-    factory = StreamFactory(options.request, "cpu")
+    sounds = list(foreign_sounds(SECONDS))
     recordings, always = [], []
-    for kind, samples in foreign_sounds(SECONDS):
-        stream = factory.prototype()
-        rows = np.concatenate([stream.push_audio(samples, RATE), stream.flush()])
+    for (kind, _), rows in zip(sounds, _made_rows(sounds, options, spec), strict=True):
         recordings.append(_without_class(kind, rows, classes))
         if kind in ALWAYS_FOREIGN:
             always.append(recordings[-1])
     train = tuple(recording for recording in recordings if recording.name not in LIKE_WEATHER)
     return ForeignSound(train=train, fit=train, always=tuple(always))
+
+
+def _made_rows(sounds: Sequence[Sound], options: FeatureOptions, spec: FeatureSpec) -> Rows:
+    """The rows of made sounds (sounds, rows, width). They are kept: with a large network they take ten seconds."""
+    digest = hashlib.sha256(b"".join(samples.tobytes() for _, samples in sounds)).hexdigest()[:16]
+    path = cache_folder(options, spec) / f"made-{digest}.npy"
+    kept = _kept_rows(path)
+    if kept is not None and kept.ndim == 3 and (len(kept), kept.shape[2]) == (len(sounds), spec.width):
+        return kept
+    assert options.request is not None
+    factory = StreamFactory(options.request, "cpu")
+    rows = np.stack([_heard(factory.prototype(), samples) for _, samples in sounds])
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.save(file, rows)
+    return rows
+
+
+def _heard(stream: FeatureStream, samples: NDArray[np.float32]) -> Rows:
+    """(samples,) at RATE -> (rows, width)."""
+    return np.concatenate([stream.push_audio(samples, RATE), stream.flush()])
+
+
+def _kept_rows(path: Path) -> Rows | None:
+    try:
+        rows = read_npy(path)
+    except InputError:  # not there yet, or damaged
+        return None
+    return np.array(rows) if rows.dtype == np.float32 else None
 
 
 def _without_class(name: str, rows: np.ndarray, classes: int) -> Recording:
