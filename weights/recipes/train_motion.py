@@ -147,11 +147,20 @@ def predictions_of(network: MotionNetwork, classifier: nn.Linear, clips: Sequenc
 
 
 def score(predictions: Predictions, clips: Sequence[Clip], known: set[str]) -> dict[str, Any]:
-    """PCE and frame accuracy of all clips, and of those whose players are in no training clip."""
-    strangers = {clip.swing.file for clip in clips if clip.swing.player not in known}
-    unseen = np.array([name in strangers for name in predictions.videos])[predictions.video]
+    """PCE and frame accuracy of all clips, of those whose players are in no training clip, and PCE player by player."""
+    players = np.array([clip.swing.player for clip in clips])[predictions.video]
+    unseen = ~np.isin(players, sorted(known))
     parts = {"all": predictions, "unseen_players": predictions.select(unseen)}
-    return {name: score_events(part, PHASES).to_dict() for name, part in parts.items() if part.frames}
+    results: dict[str, Any] = {
+        name: score_events(part, PHASES).to_dict() for name, part in parts.items() if part.frames
+    }
+    each = [score_events(predictions.select(players == player), PHASES).pce for player in np.unique(players)]
+    results["players"] = {
+        "players": len(each),
+        "mean_pce": float(np.mean(each)),
+        "tenth_pce": float(np.quantile(each, 0.1)),  # nine of ten players have more
+    }
+    return results
 
 
 def dwells(clips: Sequence[Clip]) -> list[float]:
