@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.costs.work import Work, activation, aged, attention, elementwise, linear, norm, turned
+from pipelines.costs.work import Work, activation, aged, attention, elementwise, linear, norm, recalled, turned
 from pipelines.model.transformer.config import RELATIVE, ModelConfig
 
 Modules = dict[str, Work]  # by module name, in the order in which they run
@@ -79,6 +79,8 @@ def head(modules: Modules, config: ModelConfig, rows: int, all_rows: bool) -> No
         add(modules, "classifier", linear(1, config.classifier_width, config.classes))
         if config.shortcut == "add":
             add(modules, "classifier", elementwise(d))
+        if config.recall:
+            add(modules, "recall", recalled(config.recall, config.classes))
         return
     if config.final_norm and all_rows is False:
         add(modules, "final norm", norm(rows, d))

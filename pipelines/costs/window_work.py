@@ -15,12 +15,14 @@ def window_work(config: ModelConfig) -> Modules:
     n, d = config.window, config.width
     modules: Modules = {}
     blocks.entry(modules, config, n)
-    if config.stacking == "deep":
+    if config.stacking == "deep" or config.recall:
         if config.positional == "static":
             _folded_steps(modules, config)
         else:
             _banded_blocks(modules, config)
         blocks.head(modules, config, n, all_rows=True)
+        if config.recall:  # every row has an answer, and they are weighed once
+            blocks.add(modules, "classifier", linear(n - 1, config.classifier_width, config.classes))
         return modules
     if config.position_count:
         blocks.add(modules, "positions", elementwise(n * d))
@@ -33,7 +35,7 @@ def window_work(config: ModelConfig) -> Modules:
 
 
 def _banded_blocks(modules: Modules, config: ModelConfig) -> None:
-    """A deep stack in one banded pass: groups of queries, each on all keys that one of them can see.
+    """Single-output blocks in one banded pass: groups of queries, each on all keys that one of them can see.
 
     See `attend_band`: the keys before the window are there, masked, and their products run.
     """

@@ -89,6 +89,15 @@ def turned(rows: int, width: int) -> Work:
     return Work(other=3 * rows * width)
 
 
+def recalled(answers: int, classes: int) -> Work:
+    """One answer weighed by those of the last steps: see `model/transformer/recall.py`.
+
+    For each class: the softmax 5, the sum of the answers, share and weight 4, and what keeps the probability of
+    something at all 8.
+    """
+    return Work(other=classes * (17 + answers))
+
+
 def folded(rows: int, width: int, parts: int, pre_norm: bool) -> Work:
     """Putting static positions into `parts` (of query, key, value) of the rows: see `model/positions/folding.py`.
 

@@ -146,7 +146,8 @@ def train_on(
     statistics = _statistics(data, recipe, group)
     if recipe.model.init is not None:
         check_initial_features(recipe.model.init, data.spec, data.width, observer)
-    config = model_config(recipe, data.width, len(data.dataset.class_names), observer)
+    dataset = data.dataset
+    config = model_config(recipe, data.width, len(dataset.class_names), observer, dataset.background)
     model = make_model(recipe, config, seed, statistics)
     problem = make_problem(data, recipe, config, statistics, group.device)
     recipe = _with_enough_steps(recipe, problem)
@@ -204,6 +205,8 @@ def make_problem(
     loss: Literal["cross-entropy", "binary"] = "binary" if multi_label else "cross-entropy"
     if options.loss != "auto":
         loss = options.loss
+    if recipe.model.changes.get("recall") and (data.clips or loss != "cross-entropy"):
+        raise ConfigurationError("model.recall weighs frames by cross-entropy's probabilities: a clip has one answer")
     validator = None
     if not data.validation and (options.early_stop or recipe.schedule.name == "plateau"):
         raise ConfigurationError(

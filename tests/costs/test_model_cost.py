@@ -53,6 +53,24 @@ def test_counted_is_executed(bias: bool, decoder: bool, **settings: object) -> N
     assert cost.state_bytes == model.initial_state().nbytes
 
 
+@pytest.mark.parametrize("window", [1, 6, 37])
+@pytest.mark.parametrize("stacking", ["exact", "deep"])
+@pytest.mark.parametrize("class_token_block", [None, 1])
+def test_counted_is_executed_where_answers_are_recalled(
+    window: int, stacking: str, class_token_block: int | None
+) -> None:
+    config = ModelConfig(
+        **{**SMALL, "window": window, "blocks": 1, "stacking": stacking, "positional": "relative", "recall": 5},  # type: ignore[arg-type]
+        class_token_block=class_token_block,
+        background=2,
+    )
+    cost, model = model_cost(config), build_model(config)
+    executed = execute(model)
+    assert (cost.step.macs, cost.window.macs) == (executed.step.total, executed.window.total)
+    assert cost.state_bytes == model.initial_state().nbytes
+    assert cost.step.macs == model_cost(replace(config, recall=0)).step.macs
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_counted_is_executed_for_every_preset_at_full_window(name: str) -> None:
     config = small_preset(name, input_width=40, embedding=20, width=32, heads=8, feed_forward=32, classes=5)

@@ -66,6 +66,10 @@ class ModelConfig(BaseConfig):
     # exact: equals the regular encoder on the window. deep: every block attends with its newest token only.
     stacking: Stacking = "exact"
     lag: int = 0  # the output is that of the token `lag` steps ago
+    # Steps whose answers weigh the next one: what was named lately is likely now (see `recall.py`); 0: none
+    recall: int = 0
+    recall_floor: float = 0.01  # share of a class that was never named
+    background: int | None = None  # the class in which nothing happens, which is not weighed
     attention_rows: int | None = None  # rows of attention computed at once by the regular model; None: all
     # OadTR's decoder, which anticipates `decoder_queries` coming frames; 0 blocks: none
     decoder_blocks: int = 0
@@ -89,6 +93,7 @@ class ModelConfig(BaseConfig):
         self._check_lag()
         self._check_decoder()
         self._check_ends()
+        self._check_recall()
 
     def _check_positions(self) -> None:
         if self.encoding == "cyclic" and self.positional != "recycling":
@@ -167,6 +172,28 @@ class ModelConfig(BaseConfig):
         if self.shortcut != "none" and self.decoder_blocks:
             raise ConfigurationError("a model with a decoder has no shortcut: its classifier sees what is anticipated")
 
+    def _check_recall(self) -> None:
+        if self.recall < 0:
+            raise ConfigurationError(
+                f"recall must be at least 0 (steps whose answers are remembered), not {self.recall}"
+            )
+        if not 0.0 < self.recall_floor <= 1.0:
+            raise ConfigurationError(f"recall_floor must be above 0 and at most 1, not {self.recall_floor}")
+        if self.background is not None and not 0 <= self.background < self.classes:
+            raise ConfigurationError(
+                f"background must be one of the classes 0 to {self.classes - 1}, not {self.background}"
+            )
+        if not self.recall:
+            return
+        if self.classes < 2 + (self.background is not None):
+            raise ConfigurationError(
+                "recall weighs classes against each other: there must be two that are not background"
+            )
+        if self.chunk_obstacle is not None:
+            raise ConfigurationError(f"recall needs the answers of many steps in one pass, and {self.chunk_obstacle}")
+        if self.lag:
+            raise ConfigurationError("recall weighs the newest answer, and with lag answers are of older tokens")
+
     @property
     def classifier_width(self) -> int:
         """Numbers that the classifier sees."""
@@ -195,9 +222,14 @@ class ModelConfig(BaseConfig):
         return (self.stacking == "deep" or self.blocks == 1) and not self.decoder_blocks
 
     @property
+    def context(self) -> int:
+        """The window, or, in a deep stack, a window further back for each block. Training does not recall."""
+        return (self.blocks if self.stacking == "deep" else 1) * (self.window - 1)
+
+    @property
     def receptive_field(self) -> int | None:
-        """The window, or, in a deep stack, a window further back for each block."""
-        return self.blocks * (self.window - 1) + 1 if self.stacking == "deep" else self.window
+        """What the oldest answer that is recalled depends on."""
+        return self.context + max(self.recall, 1)
 
     @property
     def chunk_obstacle(self) -> str | None:
@@ -209,6 +241,8 @@ class ModelConfig(BaseConfig):
 
     @property
     def window_obstacle(self) -> str | None:
+        if self.recall:
+            return "a model that recalls its answers looks further back than its window"
         return "a deep stack has no window that it is equal to" if self.stacking == "deep" else None
 
     @property

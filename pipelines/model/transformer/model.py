@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipelines.errors import InputError
+from pipelines.model.attention.ring import cursor_for
 from pipelines.model.continual_model import ContinualModel, Prediction
 from pipelines.model.linear.projection import Projection
 from pipelines.model.state import StreamState
@@ -19,6 +20,7 @@ from pipelines.model.transformer.config import ModelConfig
 from pipelines.model.transformer.decoder import Decoder
 from pipelines.model.transformer.embedding import Embedding
 from pipelines.model.transformer.encoder import ContinualEncoder
+from pipelines.model.transformer.recall import Recall, RecallState
 
 
 class Token(NamedTuple):
@@ -50,14 +52,19 @@ class ContinualTransformer(ContinualModel):
         self.final_norm = nn.LayerNorm(config.width) if config.final_norm else None
         self.decoder = Decoder(config) if config.decoder_blocks else None
         self.classifier = Projection(config.classifier_width, config.classes)
+        self.recall = Recall(config) if config.recall else None
 
     # ---- the regular model ---------------------------------------------------------------------------------
 
     def forward(self, tokens: Tensor, start: int | Tensor = 0) -> Tensor:
         """The regular model on a window: (B, T <= window, input_width) to the newest token's logits (B, classes).
 
-        start: index in the stream of the window's first token, which recycling encodings need; one for all or (B,).
+        start: index in the stream of the window's first token, which recycling encodings need; one for all or (B,). A
+        model that recalls takes any T, and knows no answers before the first of them.
         """
+        if self.recall is not None and not self.training:
+            encoder_state = self.encoder.initial_state(tokens.shape[0], start)
+            return self.recall.newest(self._encoded(tokens, encoder_state)[0])
         token = self._token(tokens)
         rows = self._normed(self.encoder(token.token, start))
         newest = self.encoder.newest(rows)
@@ -82,18 +89,40 @@ class ContinualTransformer(ContinualModel):
     # ---- continual inference -------------------------------------------------------------------------------
 
     def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
-        return self.encoder.initial_state(batch_size, start)
+        return self._with_recall(self.encoder.initial_state(batch_size, start))
 
     def traced_state(self, batch_size: int = 1) -> StreamState:
-        return self.encoder.initial_state(batch_size, cached=True)
+        return self._with_recall(self.encoder.initial_state(batch_size, cached=True))
+
+    def _with_recall(self, state: StreamState) -> StreamState:
+        """The encoder's state before its first token, and no answers yet."""
+        if self.recall is None:
+            return state
+        return state._replace(blocks=(*state.blocks, self.recall.empty(state.batch_size, self._like)))
 
     def _step_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
         if self.decoder is not None:
             prediction, state = self._step_predict_(token, state, active)
             return prediction.logits, state
+        if self.recall is not None:
+            return self._step_recalling_(self.recall, token, state, active)
+        return self._step_encoded_(token, state, active)
+
+    def _step_encoded_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
+        """What the encoder's row says; `state` is that of the encoder alone."""
         entering = self._token(token)
         row, state = self.encoder.step_(entering.token, state, active)
         return self._classify(self._normed(row), entering), state
+
+    def _step_recalling_(
+        self, recall: Recall, token: Tensor, state: StreamState, active: Tensor | None
+    ) -> tuple[Tensor, StreamState]:
+        answers = cast(RecallState, state.blocks[-1])
+        cursor = cursor_for(state.position, recall.rows, active)  # before the step, which moves the position on
+        logits, state = self._step_encoded_(token, state._replace(blocks=state.blocks[:-1]), active)
+        if not self.training:
+            logits = recall.step_(logits, answers, cursor)
+        return logits, state._replace(blocks=(*state.blocks, answers))
 
     def step_predict_(
         self, token: Tensor, state: StreamState, active: Tensor | None = None
@@ -111,13 +140,24 @@ class ContinualTransformer(ContinualModel):
     def _steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
         if self.decoder is not None:
             state = state.clone()
-            logits = []
+            outputs = []
             # What autograd has saved of one step must not be overwritten by the next.
             advance = self.step if torch.is_grad_enabled() else self.step_
             for token in tokens.unbind(1):
                 newest, state = advance(token, state)
-                logits.append(newest)
-            return torch.stack(logits, dim=1), state
+                outputs.append(newest)
+            return torch.stack(outputs, dim=1), state
+        if self.recall is None:
+            return self._encoded(tokens, state)
+        answers = cast(RecallState, state.blocks[-1])
+        position = state.position
+        logits, state = self._encoded(tokens, state._replace(blocks=state.blocks[:-1]))
+        if not self.training:
+            logits, answers = self.recall.steps(logits, answers, position)
+        return logits, state._replace(blocks=(*state.blocks, answers))
+
+    def _encoded(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
+        """What the encoder's rows say (B, T, classes); `state` is that of the encoder alone."""
         entering = self._token(tokens)
         rows, state = self.encoder.steps(entering.token, state)
         return self._classify(self._normed(rows), entering), state

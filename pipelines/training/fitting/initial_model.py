@@ -22,12 +22,19 @@ from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.samples.statistics import FeatureStatistics, unfolded
 
 
-def model_config(recipe: Recipe, input_width: int, classes: int, observer: Observer = nobody) -> BaseConfig:
-    """The configuration of a recipe's model for given features and classes."""
+def model_config(
+    recipe: Recipe, input_width: int, classes: int, observer: Observer = nobody, background: int | None = None
+) -> BaseConfig:
+    """The configuration of a recipe's model for given features and classes.
+
+    background: the class in which nothing happens, which a model that recalls its answers has to know.
+    """
     options = recipe.model
     if options.init is not None:
         return _initial_config(recipe, classes)
     changes = dict(options.changes)
+    if changes.get("recall"):
+        changes.setdefault("background", background)
     chosen = get_preset(options.preset)
     regular = chosen.run == "regular" and chosen.values.get("positional") == "recycling"
     if regular and not {"positional", "encoding"} & changes.keys():
