@@ -155,7 +155,11 @@ def train(
     ] = None,
     sampling: Annotated[
         str | None,
-        option("--sampling", panel=OPTIMISATION, help="chunk: one banded pass trains every window in it; window."),
+        option(
+            "--sampling",
+            panel=OPTIMISATION,
+            help="chunk: one banded pass trains every window in it; window; shared: windows of a chunk share work.",
+        ),
     ] = None,
     loss_on: Annotated[
         str | None,

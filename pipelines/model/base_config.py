@@ -77,6 +77,11 @@ class BaseConfig(ABC):
         return None
 
     @property
+    def sharing_obstacle(self) -> str | None:
+        """Why windows of a chunk cannot share what belongs to a token alone; None: they can (`windows`)."""
+        return f"a {self.kind} model has a pass for whole chunks, or no windows"
+
+    @property
     def windowed(self) -> bool:
         """Whether the model on a window is what a stream gives."""
         return self.window_obstacle is None

@@ -56,6 +56,15 @@ class ContinualModel(nn.Module):
         """`forward` with the decoder's anticipation."""
         raise InputError("this model has no decoder, so it anticipates nothing: use forward or step")
 
+    def windows(self, tokens: Tensor, start: Tensor, streams: Tensor, lasts: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The regular model on many windows of a chunk (B, T, input_width), which share what belongs to a token alone.
+
+        start: (B,) as in `forward`. streams, lasts: (K,) of which row of the chunk each window is, and its last token;
+        it holds the n tokens that end there, or fewer at the chunk's beginning. Logits (K, classes), and a decoder's
+        anticipation (K, queries, classes).
+        """
+        raise InputError(f"{self.config.sharing_obstacle}: use steps")
+
     def with_lag(self, lag: int) -> ContinualModel:
         """A model of the same weights, which both share, that speaks of the token `lag` steps ago."""
         if lag != self.config.lag:

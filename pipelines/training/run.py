@@ -218,7 +218,7 @@ def make_problem(
             data.validation,
             dataset.scored_classes,
             loss,
-            plan.mode,
+            "window" if plan.mode == "window" else "chunk",
             options.validation_stride,
             statistics if options.standardize else None,
             config.lag,
@@ -254,7 +254,9 @@ def make_problem(
         score_kind=score_kind(loss),
     )
     bfloat16 = options.precision == "bfloat16" or (options.precision == "auto" and multiplies_bfloat16(device))
-    objective = Objective(plan.mode, loss, options.label_smoothing, options.anticipation, bfloat16, none)
+    objective = Objective(
+        plan.mode, loss, options.label_smoothing, options.anticipation, bfloat16, none, options.stride
+    )
     return Problem(loader, plan, objective, validator, metric, described)
 
 

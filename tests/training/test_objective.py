@@ -134,10 +134,77 @@ def test_ambiguous_frames_have_no_gradient() -> None:
         assert torch.equal(results[0][name], results[1][name])
 
 
+DECODER = {"decoder_blocks": 1, "decoder_queries": 3, "decoder_heads": 2, "decoder_feed_forward": 16}
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"positional": "static"},
+        {"positional": "static", "norm": "pre", "class_token_block": 1},
+        {"positional": "static", "blocks": 3, "norm": "pre", "lag": 2},
+        {"blocks": 2},
+        {"blocks": 2, "positional": "rope", "lag": 1},
+        {"blocks": 3, "positional": "alibi", "class_token_block": 2},
+        {"blocks": 2, "class_token_block": 1, "positional": "none", "shortcut": "add"},
+        {"blocks": 2, "positional": "static", **DECODER},
+        {"blocks": 1, "class_token_block": 1, **DECODER},
+    ],
+)
+def test_shared_gradient_is_window_gradient(changes: dict, stride: int) -> None:
+    """Windows that share what belongs to a token alone, in two chunks of different lengths, one of them warm."""
+    torch.manual_seed(0)
+    config = tiny_config(**changes)
+    model = ContinualTransformer(config).double()
+    make = loader(lag=config.lag, positions=0, queries=config.decoder_queries)
+    last = len(make.recordings[0])
+    chunks = [Sample(0, last - 20, last, last - 20), Sample(1, 6, 30, 6 + WINDOW - 1)]
+    batch = _double(make.load(chunks, epoch=0, step=0))
+    shared = Objective("shared", "cross-entropy", label_smoothing=0.1, stride=stride)
+    windows = [
+        Sample(chunk.recording, max(chunk.begin, end - WINDOW), end, end - 1)
+        for chunk in chunks
+        for end in range(chunk.end, chunk.first, -stride)
+    ]
+    apart = _double(make.load(windows, epoch=0, step=0))
+    # A window apart begins at index 0 of its own; those of a chunk at their place in it.
+    starts = [
+        max(chunk.begin, end - WINDOW) - chunk.begin
+        for chunk in chunks
+        for end in range(chunk.end, chunk.first, -stride)
+    ]
+    apart = replace(apart, start=torch.tensor(starts))
+    plain = Objective("window", "cross-entropy", label_smoothing=0.1)
+    results = []
+    for objective, samples in ((shared, batch), (plain, apart)):
+        model.zero_grad()
+        weights = objective.weights(samples)
+        loss = objective.loss_of(model, samples, weights)
+        loss.backward()
+        results.append((weights, loss, {name: parameter.grad.clone() for name, parameter in model.named_parameters()}))
+    (weights, loss, found), (wanted_weights, wanted_loss, wanted) = results
+    assert torch.equal(weights, wanted_weights)
+    torch.testing.assert_close(loss, wanted_loss)
+    for name, gradient in wanted.items():
+        # Two losses are added in 32 bits where there is a decoder.
+        rtol, atol = (1e-6, 1e-8) if config.decoder_blocks else (1e-9, 1e-12)
+        torch.testing.assert_close(found[name], gradient, rtol=rtol, atol=atol, msg=name)
+
+
+def test_shared_windows_without_a_label_have_no_loss_and_no_gradient() -> None:
+    model = ContinualTransformer(tiny_config(blocks=2))
+    batch = loader(positions=0).load([Sample(0, 0, 12, 0)], 0, 0)
+    batch = replace(batch, weight=torch.zeros_like(batch.weight))
+    objective = Objective("shared", "cross-entropy")
+    loss = objective.loss_of(model, batch, objective.weights(batch))
+    loss.backward()
+    assert loss == 0 and not any(parameter.grad.any() for parameter in model.parameters() if parameter.grad is not None)
+
+
 def test_anticipation_is_half_of_the_coming_frames() -> None:
     torch.manual_seed(0)
-    sizes = {"decoder_blocks": 1, "decoder_queries": 3, "decoder_heads": 2, "decoder_feed_forward": 16}
-    model = ContinualTransformer(tiny_config(blocks=2, positional="static", **sizes))
+    model = ContinualTransformer(tiny_config(blocks=2, positional="static", **DECODER))
     make = loader(queries=3, positions=0)
     length = len(make.recordings[0])
     samples = [Sample(0, 0, 8, 7), Sample(0, length - 9, length - 1, length - 2)]  # the second ends before the last

@@ -86,4 +86,10 @@ def test_combinations_that_cannot_work_are_refused() -> None:
         sampling_plan(tiny_recipe(sampling="window"), tiny_config(blocks=2, stacking="deep"), clips=False)
     with pytest.raises(ConfigurationError, match="use every"):
         sampling_plan(tiny_recipe(loss_on="last"), tiny_config(), clips=False)
+    with pytest.raises(ConfigurationError, match="banded pass shares more"):
+        sampling_plan(tiny_recipe(sampling="shared"), tiny_config(), clips=False)
+    with pytest.raises(ConfigurationError, match="a clip is one window"):
+        sampling_plan(tiny_recipe(sampling="shared"), tiny_config(blocks=2), clips=True)
+    shared = sampling_plan(tiny_recipe(sampling="shared", cold_chunks=True), tiny_config(blocks=2), clips=False)
+    assert (shared.mode, shared.context, shared.partial_windows) == ("shared", 0, True)
     assert sampling_plan(tiny_recipe(), tiny_config(blocks=2), clips=False).mode == "window"

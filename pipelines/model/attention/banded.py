@@ -49,7 +49,12 @@ def _mask_rows(mask: Tensor, first: int, count: int) -> Tensor:
 
 
 def attend_one(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
 ) -> Tensor:
     """Single-output attention: one query (B, h, w) on keys and values (B, h, n, w) to (B, h, w).
 
@@ -62,7 +67,10 @@ def attend_one(
         scores = (scores.view(batch, heads, 1, -1) + bias).flatten(0, 1)
     if mask is not None:
         scores = scores.view(batch, heads, 1, -1).masked_fill(~mask, float("-inf")).flatten(0, 1)
-    return torch.bmm(torch.softmax(scores, dim=-1), value.flatten(0, 1)).view(batch, heads, width)
+    weights = torch.softmax(scores, dim=-1)
+    if dropout:
+        weights = F.dropout(weights, dropout)
+    return torch.bmm(weights, value.flatten(0, 1)).view(batch, heads, width)
 
 
 def attend_band(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pipelines.model.attention.ring import Cursor
+from pipelines.model.attention.window_cursor import WindowCursor
 from pipelines.model.state import FoldedState, FoldedTables
 from pipelines.model.transformer.block import Block
 
@@ -91,7 +92,15 @@ def take_in(block: Block, token: Tensor, state: FoldedState, cursor: Cursor) -> 
     cursor.write(state.value, value)
 
 
-def rows(state: FoldedState, table: FoldedTables, cursor: Cursor) -> Tensor:
+def chunk_state(block: Block, tokens: Tensor) -> FoldedState:
+    """What `take_in` keeps of each token of a chunk (B, T, d), for the windows of the chunk."""
+    batch, length, width = tokens.shape
+    parts = _linear_part(block, tokens.reshape(-1, width))
+    shape = (batch, length, block.heads, block.head_width)
+    return FoldedState(tokens, *(part.reshape(shape).transpose(1, 2) for part in parts))
+
+
+def rows(state: FoldedState, table: FoldedTables, cursor: Cursor | WindowCursor) -> Tensor:
     """Tokens with their present positions, the class token first: (B, slots, d)."""
     present = cursor.occupied_rows(state.token) + cursor.rotated(table.position)
     if not table.class_row.shape[1]:
@@ -100,7 +109,7 @@ def rows(state: FoldedState, table: FoldedTables, cursor: Cursor) -> Tensor:
 
 
 def projections(
-    block: Block, state: FoldedState, table: FoldedTables, cursor: Cursor, present: Tensor
+    block: Block, state: FoldedState, table: FoldedTables, cursor: Cursor | WindowCursor, present: Tensor
 ) -> tuple[Tensor | None, Tensor, Tensor]:
     """Query (scaled; None unless all rows' are kept), key and value (B, h, slots, w) of the rows `present`."""
     inverse = None

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pipelines.model.attention.retroactive import Fading
 from pipelines.model.attention.ring import Cursor
+from pipelines.model.attention.window_cursor import WindowCursor
 from pipelines.model.positions import age_bias
 from pipelines.model.positions.rotary import Rotation, rates, rotation
 from pipelines.model.state import AgeTables, RotaryTables, StreamState
@@ -58,7 +59,9 @@ def bias_by_age(config: ModelConfig, bias: Tensor | None, like: Tensor) -> Tenso
     return age_bias.alibi_bias(age_bias.alibi_slopes(config.heads, like.device), config.window).to(like.dtype)
 
 
-def slot_bias(tables: Tables, block: int, cursor: Cursor, lead: int, dtype: torch.dtype) -> Tensor | None:
+def slot_bias(
+    tables: Tables, block: int, cursor: Cursor | WindowCursor, lead: int, dtype: torch.dtype
+) -> Tensor | None:
     """The bias (B or 1, h, 1, lead + slots) of what a ring holds, for block 0 … b - 1."""
     if not isinstance(tables, AgeTables):
         return None
@@ -80,13 +83,13 @@ def turn_at(state: StreamState, position: Tensor, dtype: torch.dtype) -> Rotatio
     return rotation(offset + position, state.tables.rate, dtype)
 
 
-def slot_turn(tables: Tables, cursor: Cursor) -> Rotation | None:
+def slot_turn(tables: Tables, cursor: Cursor | WindowCursor) -> Rotation | None:
     """The turn (B or 1, slots, w) of all rows in ring order, by their place in the window."""
     if not isinstance(tables, RotaryTables):
         return None
     return Rotation(cursor.rotated(tables.cosine), cursor.rotated(tables.sine))
 
 
-def row_turn(turn: Rotation | None, cursor: Cursor, lag: int) -> Rotation | None:
+def row_turn(turn: Rotation | None, cursor: Cursor | WindowCursor, lag: int) -> Rotation | None:
     """Of these turns that of the token `lag` steps ago: (B or 1, w)."""
     return None if turn is None else Rotation(*(cursor.row(part, lag).squeeze(1) for part in turn))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from pipelines.model.attention import retroactive
 from pipelines.model.attention.banded import attend, attend_band, attend_one
 from pipelines.model.attention.ring import Cursor
+from pipelines.model.attention.window_cursor import WindowCursor
 from pipelines.model.linear.projection import Projection
 from pipelines.model.positions.places import NOWHERE, Places
 from pipelines.model.positions.rotary import Rotation, rotate
@@ -138,7 +139,8 @@ class Block(nn.Module):
         self, row: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, places: Places = NOWHERE
     ) -> Tensor:
         """`newest` with keys and values (B, h, m, w) that are known already."""
-        attended = attend_one(self.project_query(row, places.query_turn), key, value, mask, places.bias)
+        query = self.project_query(row, places.query_turn)
+        attended = attend_one(query, key, value, mask, places.bias, self._attention_dropout)
         return self.finish(row, attended.flatten(1))
 
     def single_output_state(self, batch_size: int, class_token: Tensor | None) -> SingleOutputState:
@@ -316,10 +318,15 @@ class Block(nn.Module):
     ) -> Tensor:
         """One token (B, d) in, all rows (B, slots, d) out, in ring order. `state` is written in place."""
         cursor.write_row(state.token, token, lead)
-        rings = (state.query, state.key, state.value)
-        for ring, part in zip(rings, self.project(token, turn), strict=True):
+        for ring, part in zip(state[1:], self.project(token, turn), strict=True):
             cursor.write(ring, part, lead)
-        query, key, value = (cursor.occupied(ring, lead) for ring in rings)
+        return self.cached_rows(state, cursor, lead, bias)
+
+    def cached_rows(
+        self, state: CachedState, cursor: Cursor | WindowCursor, lead: int, bias: Tensor | None = None
+    ) -> Tensor:
+        """All rows (B, slots, d) of what `state` holds."""
+        query, key, value = (cursor.occupied(ring, lead) for ring in state[1:])
         rows = cursor.occupied_rows(state.token, lead)
         return self.attend_rows(rows, (query, key, value), cursor.mask(lead), bias)
 

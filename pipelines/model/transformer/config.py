@@ -240,6 +240,12 @@ class ModelConfig(BaseConfig):
         return f"a model with {why} has no banded pass"
 
     @property
+    def sharing_obstacle(self) -> str | None:
+        if self.window_obstacle is not None:
+            return self.window_obstacle
+        return "a model with a banded pass shares more than windows could" if self.chunk_obstacle is None else None
+
+    @property
     def window_obstacle(self) -> str | None:
         if self.recall:
             return "a model that recalls its answers looks further back than its window"

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import ConfigurationError, InputError
 from pipelines.model.attention.ring import Cursor, LockstepCursor, cursor_for
+from pipelines.model.attention.window_cursor import WindowCursor
 from pipelines.model.positions import folding
 from pipelines.model.positions.encodings import PositionalEncoding
 from pipelines.model.positions.places import (
@@ -191,6 +192,48 @@ class ContinualEncoder(nn.Module):
             parts.append(rows)
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1), state
 
+    # ---- windows of a chunk --------------------------------------------------------------------------------
+
+    def windows(self, tokens: Tensor, start: Tensor, cursor: WindowCursor) -> tuple[Tensor, Rows | None]:
+        """The output row (K, d) of windows of a chunk of tokens (B, T, d), and all rows where a decoder reads them.
+
+        What belongs to a token alone, block 1's query, key and value above all, is computed once for all windows that
+        it is in. start: (B,) as in `initial_state`. For exact stacks that have no banded pass.
+        """
+        state = self._chunk_state(tokens, start)
+        first = state.blocks[0]
+        if isinstance(first, FoldedState):
+            tables = cast(FoldedTables, state.tables)
+            if self._single_output and not self.all_rows:
+                return self._folded_row(self._stack[0], first, tables, cursor), None
+            rows = Rows(self._folded_rows(first, tables, cursor), tables.class_row.shape[1])
+        else:
+            lead = 1 if self.config.class_token_block == 1 else 0
+            bias = slot_bias(state.tables, 0, cursor, lead, tokens.dtype)
+            rows = Rows(self._stack[0].cached_rows(cast(CachedState, first), cursor, lead, bias), lead)
+        rows = self._middle_blocks(rows, state, cursor)
+        if self.all_rows:
+            return self._output_row(rows, cursor), rows
+        return self._last_block(rows, state, cursor), None
+
+    def _chunk_state(self, tokens: Tensor, start: Tensor) -> StreamState:
+        """A state whose first block holds all tokens of a chunk (B, T, d) instead of a window's."""
+        state = self.initial_state(tokens.shape[0], start, cached=True)
+        block = self._stack[0]
+        first: BlockState
+        if self._folded:
+            first = folding.chunk_state(block, tokens)
+        else:
+            place = torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape[:2])
+            if self._recycling:
+                tokens = tokens + cast(PositionalEncoding, self.positions).at(place + state.offset.unsqueeze(1))
+            projected = block.project(tokens, turn_at(state, place, tokens.dtype))
+            held = cast(CachedState, state.blocks[0])
+            lead = 1 if self.config.class_token_block == 1 else 0
+            rings = [torch.cat([ring[:, :, :lead], part], 2) for ring, part in zip(held[1:], projected, strict=True)]
+            first = CachedState(torch.cat([held.token[:, :lead], tokens], dim=1), *rings)
+        return state._replace(blocks=(first, *state.blocks[1:]))
+
     # ---- how the parts are put together --------------------------------------------------------------------
 
     @property
@@ -267,8 +310,13 @@ class ContinualEncoder(nn.Module):
     def _folded_row_(
         self, token: Tensor, block: Block, state: FoldedState, tables: FoldedTables, cursor: Cursor
     ) -> Tensor:
-        """One output row (B, d) of a folded first block."""
         folding.take_in(block, token, state, cursor)
+        return self._folded_row(block, state, tables, cursor)
+
+    def _folded_row(
+        self, block: Block, state: FoldedState, tables: FoldedTables, cursor: Cursor | WindowCursor
+    ) -> Tensor:
+        """One output row (B, d) of a folded first block."""
         rows = folding.rows(state, tables, cursor)
         _, key, value = folding.projections(block, state, tables, cursor, rows)
         lead = tables.class_row.shape[1]
@@ -283,11 +331,8 @@ class ContinualEncoder(nn.Module):
         lead = 1 if self.config.class_token_block == 1 else 0
         rows: Tensor
         if isinstance(first, FoldedState):
-            tables = cast(FoldedTables, state.tables)
             folding.take_in(blocks[0], token, first, cursor)
-            present = folding.rows(first, tables, cursor)
-            query, key, value = folding.projections(blocks[0], first, tables, cursor, present)
-            rows = blocks[0].attend_rows(present, (cast(Tensor, query), key, value), cursor.mask(lead))
+            rows = self._folded_rows(first, cast(FoldedTables, state.tables), cursor)
         else:
             token = self._positioned(token, state) if self._recycling else token
             turn = turn_at(state, state.position, token.dtype)
@@ -297,13 +342,25 @@ class ContinualEncoder(nn.Module):
             else:
                 retroactive = cast(RetroactiveState, first)
                 rows = blocks[0].step_retroactive_(token, retroactive, cursor, lead, turn, fading(state.tables, cursor))
-        last = len(blocks) if self.all_rows else len(blocks) - 1
-        for index in range(2, last + 1):
-            rows, lead = self._with_class_token(rows, lead, index)
-            rows = blocks[index - 1](rows, cursor.mask(lead), self._ring_places(state, index, cursor, lead))
-        return Rows(rows, lead)
+        return self._middle_blocks(Rows(rows, lead), state, cursor)
 
-    def _ring_places(self, state: StreamState, index: int, cursor: Cursor, lead: int) -> Places:
+    def _folded_rows(self, first: FoldedState, tables: FoldedTables, cursor: Cursor | WindowCursor) -> Tensor:
+        """All rows of a folded first block."""
+        block, lead = self._stack[0], tables.class_row.shape[1]
+        present = folding.rows(first, tables, cursor)
+        query, key, value = folding.projections(block, first, tables, cursor, present)
+        return block.attend_rows(present, (cast(Tensor, query), key, value), cursor.mask(lead))
+
+    def _middle_blocks(self, rows: Rows, state: StreamState, cursor: Cursor | WindowCursor) -> Rows:
+        """Blocks 2 to the last but one (to the last, for a decoder) on all rows that block 1 gave."""
+        tokens, lead = rows
+        for index in range(2, len(self._stack) + self.all_rows):
+            tokens, lead = self._with_class_token(tokens, lead, index)
+            places = self._ring_places(state, index, cursor, lead)
+            tokens = self._stack[index - 1](tokens, cursor.mask(lead), places)
+        return Rows(tokens, lead)
+
+    def _ring_places(self, state: StreamState, index: int, cursor: Cursor | WindowCursor, lead: int) -> Places:
         """All rows that enter block `index` of an exact stack, in ring order, and the one whose output is wanted."""
         if not self._placed:
             return NOWHERE
@@ -316,13 +373,13 @@ class ContinualEncoder(nn.Module):
             return rows, lead
         return torch.cat([self._class_row(index).expand(rows.shape[0], 1, -1), rows], dim=1), 1
 
-    def _output_row(self, rows: Rows, cursor: Cursor) -> Tensor:
+    def _output_row(self, rows: Rows, cursor: Cursor | WindowCursor) -> Tensor:
         """The row (B, d) that a prediction is made from."""
         if self.class_token is not None:
             return rows.rows[:, 0]
         return cursor.row(rows.rows, self.config.lag).squeeze(1)
 
-    def _last_block(self, rows: Rows, state: StreamState, cursor: Cursor) -> Tensor:
+    def _last_block(self, rows: Rows, state: StreamState, cursor: Cursor | WindowCursor) -> Tensor:
         """One row (B, d) of the last block of an exact stack of two or more."""
         tokens, lead = self._with_class_token(rows.rows, rows.lead, self.config.blocks)
         rows = Rows(tokens, lead)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import InputError
 from pipelines.model.attention.ring import cursor_for
+from pipelines.model.attention.window_cursor import WindowCursor
 from pipelines.model.continual_model import ContinualModel, Prediction
 from pipelines.model.linear.projection import Projection
 from pipelines.model.state import StreamState
@@ -85,6 +86,17 @@ class ContinualTransformer(ContinualModel):
         twin = copy.deepcopy(self, shared)
         cast(Block, twin.encoder.blocks[-1]).lag = lag
         return twin
+
+    def windows(self, tokens: Tensor, start: Tensor, streams: Tensor, lasts: Tensor) -> tuple[Tensor, Tensor | None]:
+        if (obstacle := self.config.sharing_obstacle) is not None:
+            raise InputError(f"{obstacle}: use steps")
+        entering = self._token(tokens)
+        cursor = WindowCursor(streams, lasts, self.config.window)
+        newest, rows = self.encoder.windows(entering.token, start, cursor)
+        newest = self._normed(newest)
+        if rows is None:
+            return self._classify(newest, Token(*(part[streams, lasts] for part in entering))), None
+        return self._decode(newest, self._normed(rows.rows), cursor.mask(rows.lead))
 
     # ---- continual inference -------------------------------------------------------------------------------
 

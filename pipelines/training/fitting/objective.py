@@ -1,4 +1,4 @@
-"""The loss of a batch, by one banded pass or by the regular model on windows: the same numbers."""
+"""The loss of a batch, by one banded pass or by the regular model on windows, apart or shared: the same numbers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ class Objective:
     anticipation: float = 0.5
     bfloat16: bool = False  # matrix products in 16 bits; losses are computed in 32
     none: bool = False  # whether "none of these" is an implicit class, of recordings without one
+    stride: int = 1  # shared windows: frames from one to the next
 
     def weights(self, batch: Batch) -> Tensor:
         """(2,) float64: weight of the labelled frames and of the anticipated ones."""
-        future = batch.future_weight
+        labelled, future = batch.weight, batch.future_weight
+        if self.mode == "shared":
+            places = self._shared_places(batch)
+            labelled, future = batch.weight[places], _coming(batch, *places)[1]
         coming = torch.zeros((), device=batch.weight.device) if future is None else future.sum()
-        return torch.stack([batch.weight.sum(), coming]).double()
+        return torch.stack([labelled.sum(), coming]).double()
 
     def loss_of(self, model: ContinualModel, batch: Batch, weights: Tensor) -> Tensor:
         """This batch's share of the loss, where `weights` are those of the whole (global) batch."""
@@ -39,7 +43,8 @@ class Objective:
     def _loss_of(self, model: ContinualModel, batch: Batch, weights: Tensor) -> Tensor:
         if self.mode == "chunk":
             return self._chunk_loss(model, batch) / _divisor(weights[0])
-        loss, coming = self._window_losses(model, batch)
+        losses_of = self._shared_losses if self.mode == "shared" else self._window_losses
+        loss, coming = losses_of(model, batch)
         loss = loss / _divisor(weights[0])
         if model.decoder is not None:
             loss = loss + self.anticipation * coming / _divisor(weights[1])
@@ -53,6 +58,30 @@ class Objective:
         )
         return weighted_sum(losses, batch.weight.flatten())
 
+    def _shared_places(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Sample and last token (K,) of the windows that have a loss: every `stride`-th back from a sample's end.
+
+        Where every frame is ambiguous it is the first window, of weight 0: the parameters want a gradient all the same.
+        """
+        weight = batch.weight
+        lengths = torch.tensor(batch.lengths, device=weight.device).unsqueeze(1)
+        before_end = lengths - 1 - torch.arange(weight.shape[1], device=weight.device)
+        streams, lasts = ((before_end % self.stride == 0) & (weight > 0)).nonzero(as_tuple=True)
+        return (streams, lasts) if len(lasts) else (streams.new_zeros(1), lasts.new_zeros(1))
+
+    def _shared_losses(self, model: ContinualModel, batch: Batch) -> tuple[Tensor, Tensor]:
+        streams, lasts = self._shared_places(batch)
+        logits, anticipation = model.windows(batch.tokens, batch.start, streams, lasts)
+        wanted = batch.targets[streams, lasts]
+        losses = frame_losses(logits.float(), wanted, self.loss, self.label_smoothing, self.none)
+        coming = batch.tokens.new_zeros(())
+        if anticipation is not None:
+            targets, weight = _coming(batch, streams, lasts)
+            if weight is None:
+                raise ValueError(_NO_FUTURE)
+            coming = self._anticipation_loss(anticipation, targets, weight)
+        return weighted_sum(losses, batch.weight[streams, lasts]), coming
+
     def _window_losses(self, model: ContinualModel, batch: Batch) -> tuple[Tensor, Tensor]:
         """Only the last token of each sample has a loss here. Windows of one length go together."""
         total = batch.tokens.new_zeros(())
@@ -64,20 +93,40 @@ class Objective:
                 logits = model(tokens, start)
             else:
                 logits, anticipation = model.predict(tokens, start)
-                coming = coming + self._anticipation_loss(anticipation, batch, rows)
+                if batch.future is None or batch.future_weight is None:
+                    raise ValueError(_NO_FUTURE)
+                targets, weight = batch.future[rows], batch.future_weight[rows]
+                coming = coming + self._anticipation_loss(anticipation, targets, weight)
             wanted = batch.targets[rows, length - 1]
             losses = frame_losses(logits.float(), wanted, self.loss, self.label_smoothing, self.none)
             total = total + weighted_sum(losses, batch.weight[rows, length - 1])
         return total, coming
 
-    def _anticipation_loss(self, anticipation: Tensor, batch: Batch, rows: list[int]) -> Tensor:
-        """anticipation: (B, queries, classes) logits of the coming frames."""
-        if batch.future is None or batch.future_weight is None:
-            raise ValueError("a model with a decoder needs batches with the targets of coming frames")
-        targets, weight = batch.future[rows].flatten(0, 1), batch.future_weight[rows].flatten()
-        return weighted_sum(
-            frame_losses(anticipation.float().flatten(0, 1), targets, self.loss, self.label_smoothing), weight
+    def _anticipation_loss(self, anticipation: Tensor, targets: Tensor, weight: Tensor) -> Tensor:
+        """anticipation: (K, queries, classes) logits of the coming frames; targets the same, weight (K, queries)."""
+        losses = frame_losses(
+            anticipation.float().flatten(0, 1), targets.flatten(0, 1), self.loss, self.label_smoothing
         )
+        return weighted_sum(losses, weight.flatten())
+
+
+_NO_FUTURE = "a model with a decoder needs batches with the targets of coming frames"
+
+
+def _coming(batch: Batch, streams: Tensor, lasts: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Targets (K, queries, classes) and weights (K, queries) of the frames after windows of a batch's samples.
+
+    The first of them are in the sample itself. Weights are None where nothing is anticipated.
+    """
+    if batch.future is None or batch.future_weight is None:
+        return batch.targets[streams, lasts].unsqueeze(1)[:, :0], None
+    queries, lengths = batch.future.shape[1], torch.tensor(batch.lengths, device=lasts.device)
+    place = lasts.unsqueeze(1) + torch.arange(1, queries + 1, device=lasts.device)
+    rows, behind = streams.unsqueeze(1), place - lengths[streams].unsqueeze(1)
+    inside = behind < 0
+    place, behind = place.clamp(max=batch.weight.shape[1] - 1), behind.clamp(min=0)
+    targets = torch.where(inside.unsqueeze(-1), batch.targets[rows, place], batch.future[rows, behind])
+    return targets, torch.where(inside, batch.weight[rows, place], batch.future_weight[rows, behind])
 
 
 def _divisor(weight: Tensor) -> float:

@@ -16,8 +16,9 @@ from pipelines.errors import ConfigurationError
 
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["constant", "step", "cosine", "plateau"]
-# chunk: one banded pass gives the loss of every window in a stretch. auto: chunk where the model can, else window.
-Sampling = Literal["auto", "chunk", "window"]
+# chunk: one banded pass gives the loss of every window in a stretch. shared: the regular model on the windows of a
+# stretch, which share what belongs to a token alone. auto: chunk where the model can, else window.
+Sampling = Literal["auto", "chunk", "shared", "window"]
 # last: a clip's loss is that of its last token. every: of every token. auto: last for clips, every for frames.
 LossOn = Literal["auto", "last", "every"]
 # auto: binary where a frame may have several labels, else cross-entropy.
@@ -89,7 +90,7 @@ class TrainingOptions:
     # Chunks begin as streams do, without the tokens before them: faster, and short memories are trained too.
     cold_chunks: bool = False
     chunk_batch: int = 8  # chunks of long recordings in a step
-    stride: int = 1  # window sampling: frames from one window to the next
+    stride: int = 1  # window and shared sampling: frames from one window to the next
     partial_windows: bool = False  # also the windows of a recording's beginning, which are not full yet
     loss_on: LossOn = "auto"
     loss: Loss = "auto"

@@ -4,7 +4,8 @@ Everything is a function of seed and epoch: a run that is resumed draws what the
 
 An output at token t has seen the n tokens that end at t; every one of these windows is a training example. *Window
 sampling* runs the regular model on each. *Chunk sampling* takes a stretch of labelled tokens with the tokens that
-their windows reach back to, and gets all their outputs from one banded pass.
+their windows reach back to, and gets all their outputs from one banded pass. *Shared sampling* takes such stretches for
+models that have no banded pass: the regular model goes over every `stride`-th window of a stretch.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pipelines.errors import ConfigurationError
 from pipelines.model.base_config import BaseConfig
 from pipelines.training.recipes.recipe import Recipe
 
-Mode = Literal["chunk", "window"]
+Mode = Literal["chunk", "shared", "window"]
 EPOCH_STREAM, SAMPLE_STREAM, STEP_STREAM = 0, 1, 2  # keep the random numbers of different purposes apart
 
 
@@ -106,11 +107,17 @@ def sampling_plan(recipe: Recipe, config: BaseConfig, clips: bool) -> SamplingPl
         raise ConfigurationError(f"training.sampling is chunk, but {config.chunk_obstacle}: use window or auto")
     if config.window_obstacle is not None and options.sampling == "window":
         raise ConfigurationError(f"training.sampling is window, but {config.window_obstacle}: use chunk or auto")
+    if options.sampling == "shared" and config.sharing_obstacle is not None:
+        raise ConfigurationError(f"training.sampling is shared, but {config.sharing_obstacle}: use auto")
+    if options.sampling == "shared" and clips:
+        raise ConfigurationError("training.sampling is shared, but a clip is one window: use auto")
     mode: Mode = "chunk" if options.sampling != "window" and config.chunk_obstacle is None else "window"
+    if options.sampling == "shared":
+        mode = "shared"
     loss_on = ("last" if clips else "every") if options.loss_on == "auto" else options.loss_on
     if loss_on == "last" and not clips:
         raise ConfigurationError("training.loss_on is last, but every frame of this dataset has labels: use every")
-    in_chunks = mode == "chunk" and not clips
+    in_chunks = mode != "window" and not clips
     cold = in_chunks and options.cold_chunks
     return SamplingPlan(
         mode=mode,
