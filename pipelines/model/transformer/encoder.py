@@ -282,7 +282,8 @@ class ContinualEncoder(nn.Module):
         for index, block in enumerate(self._stack):
             block_state = state.blocks[index]
             if isinstance(block_state, FoldedState):
-                row = self._folded_row_(row, block, block_state, cast(FoldedTables, state.tables), cursor)
+                folding.take_in(block, row, block_state, cursor)
+                row = self._folded_row(block, block_state, cast(FoldedTables, state.tables), cursor)
             else:
                 single = cast(SingleOutputState, block_state)
                 class_token = self._class_token_at(index + 1)
@@ -306,12 +307,6 @@ class ContinualEncoder(nn.Module):
         if turn is None or not self.config.lag:
             return turn, turn
         return turn, turn_at(state, torch.clamp(position - self.config.lag, min=0), dtype)
-
-    def _folded_row_(
-        self, token: Tensor, block: Block, state: FoldedState, tables: FoldedTables, cursor: Cursor
-    ) -> Tensor:
-        folding.take_in(block, token, state, cursor)
-        return self._folded_row(block, state, tables, cursor)
 
     def _folded_row(
         self, block: Block, state: FoldedState, tables: FoldedTables, cursor: Cursor | WindowCursor

@@ -121,7 +121,7 @@ class ContinualTransformer(ContinualModel):
         return self._step_encoded_(token, state, active)
 
     def _step_encoded_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
-        """What the encoder's row says; `state` is that of the encoder alone."""
+        """What the encoder's row says."""
         entering = self._token(token)
         row, state = self.encoder.step_(entering.token, state, active)
         return self._classify(self._normed(row), entering), state
@@ -129,12 +129,12 @@ class ContinualTransformer(ContinualModel):
     def _step_recalling_(
         self, recall: Recall, token: Tensor, state: StreamState, active: Tensor | None
     ) -> tuple[Tensor, StreamState]:
-        answers = cast(RecallState, state.blocks[-1])
+        """The encoder steps in its blocks of `state`; the last one is the recall's."""
         cursor = cursor_for(state.position, recall.rows, active)  # before the step, which moves the position on
-        logits, state = self._step_encoded_(token, state._replace(blocks=state.blocks[:-1]), active)
+        logits, state = self._step_encoded_(token, state, active)
         if not self.training:
-            logits = recall.step_(logits, answers, cursor)
-        return logits, state._replace(blocks=(*state.blocks, answers))
+            logits = recall.step_(logits, cast(RecallState, state.blocks[-1]), cursor)
+        return logits, state
 
     def step_predict_(
         self, token: Tensor, state: StreamState, active: Tensor | None = None
