@@ -17,6 +17,7 @@ from pipelines.errors import CheckpointError, InputError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.audio.mel import speech_front_end
 from pipelines.features.audio.row_samples import SampleClock
+from pipelines.features.audio.speech.early_layers import rows_of_windows
 from pipelines.features.audio.speech.extractor import load_speech, shipped_weights
 from pipelines.features.audio.speech.grid_rows import GridRows
 from pipelines.features.audio.speech.network import FRAMES, LAYERS, SpeechEmbedding
@@ -65,15 +66,16 @@ def test_rows_are_those_of_the_onnx_files(golden: Mapping[str, NDArray[Any]], so
     np.testing.assert_allclose(rows, golden[f"{sound}_whole"], rtol=0, atol=1e-4)
 
 
-def test_silence_beside_sound_has_the_floor_of_its_window(golden: Mapping[str, NDArray[Any]]) -> None:
+@pytest.mark.parametrize("hop", [0.05, 0.08, 0.25])  # that share much, everything, and the first layers
+def test_silence_beside_sound_has_the_floor_of_its_window(golden: Mapping[str, NDArray[Any]], hop: float) -> None:
     """Row by row, whatever came before: a row is a function of its window alone."""
     samples = golden["speech_samples"].astype(np.float32) / 32768
     samples = np.concatenate([np.zeros(4000, np.float32), samples[:9000], np.zeros(6000, np.float32), samples])
-    stream = build_audio_extractor("speech", 0.05, align="start")
+    stream = build_audio_extractor("speech", hop, align="start")
     rows = stream.push(samples)
     for row in range(0, len(rows), 3):
-        begin = row * 800
-        alone = build_audio_extractor("speech", 0.05, align="start").push(samples[begin : begin + 12512])
+        begin = round(row * hop * 16_000)
+        alone = stream.fresh().push(samples[begin : begin + 12512])
         np.testing.assert_allclose(rows[row], alone[0], rtol=0, atol=5e-5)
 
 
@@ -90,8 +92,10 @@ def test_shared_work_changes_nothing(network: SpeechEmbedding, starts: list[int]
             SharedWindows(network, window, start, tails).rows([start])
             for start, window in zip(starts, windows, strict=True)
         ]
+        early = rows_of_windows(network, span, [start - starts[0] for start in starts])
     torch.testing.assert_close(together, expected, rtol=0, atol=1e-4)
     torch.testing.assert_close(torch.cat(in_turn), expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(early, expected, rtol=0, atol=1e-4)
 
 
 @pytest.fixture(params=["onnxruntime", "torch"])

@@ -17,7 +17,8 @@ import torch
 from pipelines.features.audio.mel import Frames, speech_front_end
 from pipelines.features.audio.parameters import load_strictly, randomise, read_state
 from pipelines.features.audio.row_samples import SampleClock
-from pipelines.features.audio.speech.floors import RANGE, clipped, forget_others, runs_of_one_floor
+from pipelines.features.audio.speech.early_layers import rows_of_windows
+from pipelines.features.audio.speech.floors import clipped, forget_others, runs_of_one_floor
 from pipelines.features.audio.speech.grid_rows import GridRows, on_one_grid
 from pipelines.features.audio.speech.network import FRAMES, WIDTH, SpeechEmbedding
 from pipelines.features.audio.speech.overlap import SharedWindows, windows_share
@@ -29,7 +30,6 @@ from pipelines.files import file_sha256
 
 FILE = "speech_embedding.safetensors"  # in `weights/`
 BLOCK_ROWS = 64  # rows that share their work: the layers of more leave the cache
-BATCH = 8  # windows that share nothing; the layers of more leave the cache
 # The last bit of a row depends on which rows were computed with it: those of one push, and what the push before left
 # over. Sound comes in blocks of 4 s, so this is longer than what two of them share.
 SHARED_SECONDS = 10.0
@@ -74,7 +74,7 @@ def build_speech(
     if on_one_grid(hop_frames):
         rows_of = GridRows(open_steps(network))
     else:
-        rows_of = _rows_of(network) if windows_share(hop_frames) else _alone(network)
+        rows_of = _rows_of(network) if windows_share(hop_frames) else _early(network)
     reach = ceil(SHARED_SECONDS / hop)
     return WindowedExtractor(spec, clock, front_end, FRAMES, rows_of, block_rows=BLOCK_ROWS, reach=reach)
 
@@ -93,16 +93,15 @@ def _rows_of(network: SpeechEmbedding) -> RowsOf:
     return rows_of
 
 
-def _alone(network: SpeechEmbedding) -> RowsOf:
-    """For windows that share next to nothing: many at a time, each with its floor."""
+def _early(network: SpeechEmbedding) -> RowsOf:
+    """For windows that share the first layers alone."""
 
     def rows_of(span: Frames, starts: list[int], _: StreamMemory) -> Rows:
-        windows = np.stack([span[start - starts[0] :][:FRAMES] for start in starts])
-        floors = windows.max((1, 2), keepdims=True) - np.float32(RANGE)
         rows = []
         with torch.inference_mode():
-            for part in torch.split(torch.from_numpy(np.maximum(windows, floors)), BATCH):
-                rows.append(network(part)[:, 0])
+            for floor, run in runs_of_one_floor(span, starts):
+                frames = torch.from_numpy(clipped(span, starts, floor, run))
+                rows.append(rows_of_windows(network, frames, [start - run[0] for start in run]))
             return np.asarray(torch.cat(rows).numpy())
 
     return rows_of

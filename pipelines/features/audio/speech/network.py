@@ -65,14 +65,14 @@ class SpeechEmbedding(nn.Module):
         self.convolutions = nn.ModuleList(convolutions)
         self._stack = tuple(convolutions)  # looked up 20 times for a row, which takes as long as a small layer
 
-    def layer(self, number: int, maps: Tensor) -> Tensor:
-        """(rows, inputs, time, bands) through layer `number` with its activation and pooling."""
+    def layer(self, number: int, maps: Tensor, pooled: bool = True) -> Tensor:
+        """(rows, inputs, time, bands) through layer `number` with its activation and, unless told, its pooling."""
         convolution = self._stack[number]
         maps = nn.functional.conv2d(maps, convolution.weight, convolution.bias, padding=convolution.padding)
         if number < len(LAYERS) - 1:
             maps = nn.functional.leaky_relu_(maps, LEAK).clamp_(min=LOWEST)
         pool = LAYERS[number].pool
-        return maps if pool == (1, 1) else nn.functional.max_pool2d(maps, pool)
+        return maps if pool == (1, 1) or not pooled else nn.functional.max_pool2d(maps, pool)
 
     def forward(self, frames: Tensor) -> Tensor:
         """(rows, frames, 32) to (rows, 1 + (frames - 76) // 8, 96)."""
