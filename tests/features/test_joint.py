@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from pipelines.errors import UsageError
 from pipelines.features.audio import build_audio_extractor
 from pipelines.features.joint import FeatureStream, feature_rows
-from pipelines.features.media import DamagedMediaError, decode
+from pipelines.features.media import DamagedMediaError, VideoFrame, decode
 from pipelines.features.spec import Align, ExtractorSpec
 from pipelines.features.video import VIDEO_EXTRACTORS, build_video_extractor
 from tests.features.made_media import AudioTrackOptions, VideoTrackOptions, brightness, tone, write_media
@@ -137,6 +139,19 @@ def test_a_still_picture_is_looked_at_once() -> None:
     assert len(joined) == 160  # the last picture is taken to stay as long as the one before
     assert means.calls == 2
     assert (joined[:79] == joined[0]).all()
+
+
+def test_pictures_that_no_row_needs_are_not_converted() -> None:
+    """Of 25 frames a second, rows every quarter of one look at one each; both extractors share it."""
+    converted: list[int] = []
+
+    def shown(index: int) -> NDArray[np.uint8]:
+        converted.append(index)
+        return np.full((8, 8, 3), index, np.uint8)
+
+    stream = FeatureStream([Means(), Means()], HOP)
+    rows = [stream.push_frame(VideoFrame(index / 25, 0.04, partial(shown, index))) for index in range(50)]
+    assert np.concatenate([*rows, stream.flush()])[:, 0].tolist() == converted == [3, 9, 15, 21, 28, 34, 40, 46]
 
 
 def test_a_buffer_that_is_used_again_does_no_harm() -> None:
