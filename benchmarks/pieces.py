@@ -2,9 +2,10 @@
 
     python benchmarks/pieces.py                     all extractors that need no download, random weights where they do
     python benchmarks/pieces.py logmel speech --hop 0.25 --weights yamnet=yamnet.tflite
+    python benchmarks/pieces.py --folder /tmp/pieces        goes on where it was ended: what is in its table is done
 
-The hop is long by default, so that networks are done in minutes; what is compared does not depend on it. Pieces are
-extracted one after the other: the time of the longest is what enough workers would take.
+The hop is long by default, and longer for networks of pictures, so that they are done in minutes; what is compared does
+not depend on it. Pieces are extracted one after the other: the time of the longest is what enough workers would take.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ HOURS = 2.0
 RATE = 22_050  # Hz of the sound
 FRAMES = 5  # per second of video
 NEEDS_DOWNLOAD = ("vggish", "resnet50", "mobilenet_v2", "resnet50-flow")
+# Cheapest first, so that most of the table is there early.
+HOPS = {"logmel": 10.0, "motion": 10.0, "speech": 10.0, "musicnn": 10.0}
+LONG_HOP = 60.0  # of the others
+HEADER = (
+    "| extractor | hop (s) | rows | pieces | the same | one go (s) | longest piece (s) |",
+    "| --- | ---: | ---: | ---: | --- | ---: | ---: |",
+)
 
 
 def write_recording(path: Path, seconds: float) -> Path:
@@ -60,45 +68,62 @@ def compare(path: Path, folder: Path, streams: StreamFactory) -> str:
     """A row of the table."""
     recording = Recording(path, path.stem)
     targets = [Target(folder / name, "npy", "float32", True) for name in ("whole", "pieces")]
-    began = time.perf_counter()
+    began = time.process_time()
     whole = extract_recording(recording, targets[0], streams)
-    alone = time.perf_counter() - began
+    alone = time.process_time() - began
     pieces, results, times = plan_pieces(recording, streams), [], []
     for piece in pieces:
-        began = time.perf_counter()
+        began = time.process_time()
         results.append(extract_piece(recording, targets[1], streams, piece))
-        times.append(time.perf_counter() - began)
+        times.append(time.process_time() - began)
     joined = join_pieces(recording, targets[1], streams, pieces, results)
     names = sorted(file.name for file in targets[0].folder.iterdir())
     same = joined is not None and all(
         (targets[0].folder / name).read_bytes() == (targets[1].folder / name).read_bytes() for name in names
     )
     verdict = "byte for byte" if same else "NOT THE SAME"
-    cells = (streams.request.names, whole.rows, len(pieces), verdict, f"{alone:.1f}", f"{max(times, default=0):.1f}")
-    return f"| {' | '.join(map(str, cells))} |"
+    hop = f"{streams.prototype().spec.hop:g}"
+    seconds = (f"{alone:.1f}", f"{max(times, default=0):.1f}")
+    return f"| {' | '.join(map(str, (streams.request.names, hop, whole.rows, len(pieces), verdict, *seconds)))} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=[name for name in EXTRACTORS if name != "yamnet"])
-    parser.add_argument("--hop", type=float, default=10.0, help="seconds between rows")
+    # Those of librosa are one request, in one pass: a file with the columns of all of them.
+    librosa = "+".join(name for name in EXTRACTORS if name.startswith("librosa:"))
+    rest = [name for name in reversed(EXTRACTORS) if name not in (*HOPS, "yamnet") and not name.startswith("librosa:")]
+    parser.add_argument("names", nargs="*", default=[*HOPS, librosa, *rest])
+    parser.add_argument("--hop", type=float, help="seconds between rows (default: 10, or 60 of large networks)")
     parser.add_argument("--hours", type=float, default=HOURS)
     parser.add_argument("--weights", action="append", default=[], metavar="NAME=FILE")
+    parser.add_argument("--folder", type=Path, help="keep the recording and the table there, and go on from them")
     arguments = parser.parse_args()
     given = parse_weights(arguments.weights)
     with tempfile.TemporaryDirectory() as name:
-        path = write_recording(Path(name) / "recording.mp4", 3600 * arguments.hours)
-        print("| extractor | rows | pieces | the same | one go (s) | longest piece (s) |", flush=True)
-        print("| --- | ---: | ---: | --- | ---: | ---: |", flush=True)
+        folder = arguments.folder or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        path, table = folder / f"recording-{arguments.hours:g}h.mp4", folder / "table.md"
+        if not path.exists():
+            write_recording(path.with_name("part.mp4"), 3600 * arguments.hours).rename(path)
+        if not table.exists():
+            table.write_text("\n".join(HEADER) + "\n")
+        done = table.read_text()
+        print(done, end="", flush=True)
         for extractor in arguments.names:
+            if f"| {extractor} |" in done:
+                continue
             weights = {key: file for key, file in given.items() if key == extractor}
             request = FeatureRequest(
                 extractor,
-                hop=arguments.hop,
+                hop=arguments.hop or HOPS.get(extractor, LONG_HOP),
                 weights=weights,
                 random_weights=extractor in NEEDS_DOWNLOAD and not weights,
             )
-            print(compare(path, Path(name) / extractor.replace(":", "-"), StreamFactory(request, "cpu")), flush=True)
+            with tempfile.TemporaryDirectory() as place:
+                row = compare(path, Path(place), StreamFactory(request, "cpu"))
+            with table.open("a") as file:
+                file.write(row + "\n")
+            print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,23 @@ def identifier() -> bytes:
     return program + b"\x85Q."
 
 
+def text(value: bytes) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value
+
+
+def tensor_of_large_integers() -> bytes:
+    """Such integers as the shape and the strides of a real tensor, which are multiplied with each other."""
+    storage = b"(" + text(b"storage") + b"ctorch\nFloatStorage\n" + text(b"0") + text(b"cpu") + b"K\x00tQ"
+    shape = large_shape()[2:-1] + b"q\x01"
+    return b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00" + shape + b"h\x01\x89NtR."
+
+
+def identifier_of_a_tensor() -> bytes:
+    """Such lists where the type of a tensor's numbers should be: the message about them would never end."""
+    lists = identifier()[2:-3] + b"q\xc8"
+    return b"\x80\x02" + lists + b"(" + text(b"storage") + b"h\xc8" + text(b"0") + text(b"cpu") + b"K\x01tQ."
+
+
 def repeated_sets() -> bytes:
     """The same long list made into a set again and again."""
     program = b"\x80\x02](" + b"K\x01" * 100_000 + b"e\x85q\x00c__builtin__\nset\nq\x01"
@@ -61,6 +78,8 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "nested key in a set": lambda: nested_key().replace(b"})", b"\x8f()", 1)[:-3] + b"\x90.",
     "large integers": large_shape,
     "identifier": identifier,
+    "tensor of large integers": tensor_of_large_integers,
+    "identifier of a tensor": identifier_of_a_tensor,
     "deep tuples": lambda: b"\x80\x02)" + b"\x85" * 500_000 + b".",
     "repeated sets": repeated_sets,
 }

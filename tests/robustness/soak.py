@@ -52,6 +52,28 @@ def fuzz_section(folder: Path, count: int) -> Section:
     return section
 
 
+def guided_section(folder: Path, count: int) -> Section:
+    """Inputs that are led by the code they reach, as many for each reader; none where atheris is not installed."""
+    from tests.robustness.fuzzing import SEEDS
+    from tests.robustness.guided import KINDS, SKIPPED
+
+    section = Section("guided inputs", note=f"in the readers of {', '.join(KINDS)}")
+    for kind in KINDS:
+        place = folder / kind
+        place.mkdir()
+        command = [sys.executable, "-m", "tests.robustness.guided", kind, str(place), str(count)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        if done.returncode == SKIPPED:
+            section.note = f"skipped: {done.stderr.strip()}"
+            break
+        section.tried += count
+        if done.returncode:
+            section.found.append(f"{kind}: {done.stderr[-300:]}")
+        for path in place.glob("found-*"):
+            (SEEDS / f"{kind}-{path.name}.bin").write_bytes(path.read_bytes())
+    return section
+
+
 def pickle_section(folder: Path, count: int) -> Section:
     """Hostile pickles in every reader of pickles, as many for each."""
     from tests.robustness.hostile_pickles import hostile_pickles
@@ -160,6 +182,7 @@ def step_section(_: Path, count: int) -> Section:
 
 SECTIONS: dict[str, Callable[[Path, int], Section]] = {
     "fuzz": fuzz_section,
+    "guided": guided_section,
     "pickles": pickle_section,
     "costs": cost_section,
     "steps": step_section,
@@ -171,6 +194,7 @@ SECTIONS: dict[str, Callable[[Path, int], Section]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(description="The long proof of reliability.")
     parser.add_argument("--fuzz", type=int, default=100_000, help="mutated files in all")
+    parser.add_argument("--guided", type=int, default=20_000, help="inputs for each reader that atheris leads")
     parser.add_argument("--pickles", type=int, default=300, help="hostile pickles for each reader")
     parser.add_argument("--kills", type=int, default=100, help="kills of each command")
     parser.add_argument("--steps", type=int, default=1_000_000, help="steps of the long stream")

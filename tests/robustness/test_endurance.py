@@ -19,7 +19,7 @@ from pipelines.streaming.messages import Place, Row
 from pipelines.streaming.playing.inbox import Inbox
 from tests.robustness.kills import kill_and_go_on, undisturbed, victims
 from tests.robustness.long_stream import run_steps
-from tests.robustness.small_run import started
+from tests.robustness.small_run import started, train_arguments, write_clips
 from tests.streaming.made_streams import write_model, write_rows, write_sound
 
 Output = pytest.CaptureFixture[str]
@@ -96,16 +96,19 @@ def test_a_source_that_vanishes_on_the_way(tmp_path: Path) -> None:
     assert {outcome.name: outcome.status for outcome in summary.outcomes} == {"a": "done", "b": "failed", "c": "done"}
 
 
-def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Output) -> None:
+def test_outputs_that_cannot_be_written(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     if not Path("/proc/self").exists():
         pytest.skip("there is no folder here that nobody can write to")
     sound = str(write_sound(tmp_path / "a.wav", 0.5))
     model = str(write_model(tmp_path / "model.safetensors", "logmel"))
+    monkeypatch.setenv("COTRANS_CACHE", "/proc/cache")
     for arguments in (
         ["extract", sound, "--features", "logmel", "--out", "/proc/features"],
         ["stream", sound, "--model", model, "--fast", "--out", "/proc/labels.jsonl"],
         ["stream", sound, "--model", model, "--fast", "--format", "csv", "--out", "/proc/labels"],
         ["convert", model, "--out", "/proc/other.safetensors"],
+        [*train_arguments(write_clips(tmp_path / "clips")), "--out", "/proc/run"],
+        ["weights", "add", "mine", model],
     ):
         assert run(arguments) == 3, arguments
         printed = capsys.readouterr().err

@@ -14,7 +14,7 @@ import pytest
 
 from cotrans_cli.main import run
 from tests.robustness.small_run import started, train_arguments, write_clips
-from tests.streaming.made_streams import write_model, write_rows
+from tests.streaming.made_streams import write_model, write_rows, write_sound
 
 Output = pytest.CaptureFixture[str]
 ROWS = 60
@@ -70,6 +70,22 @@ def test_predictions_on_a_full_disk_end_with_a_whole_line(
     assert text.endswith("\n") and 0 < len(text) <= 777
     if form == "jsonl":
         assert [json.loads(written)["index"] for written in text.splitlines()] == list(range(text.count("\n")))
+
+
+def test_a_full_disk_in_extract_keeps_what_was_whole(tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "media").mkdir()
+    write_sound(tmp_path / "media" / "a.wav", 1.0)
+    write_sound(tmp_path / "media" / "b.wav", 40.0)
+    arguments = ["extract", str(tmp_path / "media"), "--features", "logmel", "--out", str(tmp_path / "out")]
+    with full_disk(8192):
+        assert run(arguments) == 3
+    printed = capsys.readouterr().err
+    assert "the disk is full" in printed and str(tmp_path / "out") in printed and "a bug" not in printed
+    whole = (tmp_path / "out" / "a.npy").read_bytes()
+    assert not (tmp_path / "out" / "b.npy").exists()
+    assert run(arguments) == 0, "with room again, it goes on"
+    assert (tmp_path / "out" / "a.npy").read_bytes() == whole and (tmp_path / "out" / "b.npy").exists()
+    assert not list((tmp_path / "out").rglob("*.part"))
 
 
 def test_a_full_disk_in_convert_and_train_names_the_file(stream: list[str], tmp_path: Path, capsys: Output) -> None:
