@@ -34,6 +34,7 @@ Examples:
   cotrans extract videos/ --out features/ --features resnet50+vggish --layout lstr
 """
 BAD_INPUTS = 3  # the exit code when some inputs could not be used
+ROOM_FOR_A_NAME = 80  # columns of a terminal: with fewer, the bar is worth more than the name of the file
 
 
 def extract(
@@ -185,7 +186,7 @@ def _print(summary: Summary) -> None:
     print_line(f"{counts}: {summary.rows} rows of {summary.features} ({summary.width} wide{random}) in {summary.out}")
     if summary.media_seconds:
         factor = summary.media_seconds / summary.elapsed
-        print_line(f"{summary.media_seconds:.1f} s of media in {summary.elapsed:.1f} s ({factor:.1f} x real time)")
+        print_line(f"{summary.media_seconds:.1f} s of media in {summary.elapsed:.1f} s (× {factor:.1f} real time)")
     for file in summary.files:
         print_line(f"all recordings together: {file}")
     if summary.ignored:
@@ -208,7 +209,8 @@ def _progress() -> Iterator[OnProgress | None]:
         TaskProgressColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[current]}", markup=False),
+        TextColumn("left"),
+        *([TextColumn("{task.fields[current]}", markup=False)] if console.width >= ROOM_FOR_A_NAME else []),
     )
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("extract", total=None, count="", rate="", current="")
@@ -218,10 +220,9 @@ def _progress() -> Iterator[OnProgress | None]:
                 task,
                 completed=progress.bytes_done,
                 total=progress.bytes_total,
-                count=f"{progress.recordings_done}/{progress.recordings}",
-                rate=f"{progress.recordings_done / progress.elapsed:.1f} files/s, "
-                f"{progress.real_time_factor:.1f} x real time",
-                current=progress.current[-40:],
+                count=f"{progress.recordings_done} of {progress.recordings} files",
+                rate=f"× {progress.real_time_factor:.1f} real time",
+                current=progress.current[-console.width // 4 :],
             )
 
         yield show

@@ -260,7 +260,7 @@ def train(
     if planned.choices and not quiet and is_main_process():
         note("chosen for these data (flags win; --recipe paper takes the paper's):")
         for choice in planned.choices:
-            note(f"  {choice}")
+            note(f"  {choice}", indent=15)  # below what was chosen
     _run(chosen, out or _free_folder(chosen), False, seeds, device, threads, json, quiet)
 
 

@@ -14,6 +14,19 @@ from pipelines.wording import visible, visible_lines
 if TYPE_CHECKING:
     from rich.console import Console
 
+# rich's own bars have yellow times, which nobody reads on white, and a rest that is heavier there than what is done.
+BAR_STYLES = {
+    "bar.complete": "#2f7fc1",
+    "bar.finished": "#2f7fc1",
+    "bar.pulse": "#2f7fc1",
+    "bar.back": "#9a9a9a",
+    "progress.elapsed": "none",
+    "progress.remaining": "none",
+    "progress.percentage": "none",
+    "progress.download": "none",
+    "progress.data.speed": "none",
+}
+
 
 def result_console() -> Console:
     """A rich console for results (stdout)."""
@@ -28,6 +41,7 @@ def status_console() -> Console:
 def _console(stderr: bool) -> Console:
     from rich.console import Console
     from rich.segment import Segment
+    from rich.theme import Theme
 
     class PlainConsole(Console):
         """Shows names as they are: whatever in them would steer a terminal is written out."""
@@ -39,7 +53,7 @@ def _console(stderr: bool) -> Console:
                 else:
                     yield Segment(visible_lines(segment.text), segment.style)
 
-    return PlainConsole(stderr=stderr)
+    return PlainConsole(stderr=stderr, theme=Theme(BAR_STYLES))
 
 
 def on_terminal() -> bool:
@@ -47,17 +61,21 @@ def on_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def note(message: str) -> None:
+def note(message: str, indent: int = 0) -> None:
     """One plain line on stderr; nowhere if that is closed (`print` would take standard output instead).
 
-    A terminal would break it in the middle of a word: there it is broken between words.
+    A terminal would break it in the middle of a word: there it is broken between words, and goes on at column `indent`.
     """
     if sys.stderr is None:
         return
     message = visible(message)
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
-        message = textwrap.fill(message, width, break_long_words=False, break_on_hyphens=False) or message
+        hanging = " " * (indent if indent < width // 2 else 0)
+        message = (
+            textwrap.fill(message, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
+            or message
+        )
     print(message, file=sys.stderr, flush=True)  # noqa: T201
 
 

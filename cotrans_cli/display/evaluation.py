@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,7 @@ def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
     if output == "json":
         print_json(to_dict(comparison))
         return
+    _print_notes(all_notes(comparison), quiet)
     if output == "csv":
         print_line(to_csv(csv_table(comparison)).rstrip("\n"))
     else:
@@ -89,9 +90,6 @@ def print_comparison(comparison: Comparison, output: str, quiet: bool) -> None:
             lines.append(comparison.rows[0].first.evaluation.headline())
         lines += spotting_lines(comparison)
         _print_tables(tables(comparison), lines, output)
-    if not quiet:
-        for line in all_notes(comparison):
-            note(f"note: {line}")
 
 
 def print_evaluation(evaluation: Evaluation, output: str, quiet: bool) -> None:
@@ -101,12 +99,17 @@ def print_evaluation(evaluation: Evaluation, output: str, quiet: bool) -> None:
     if output == "json":
         print_json(evaluation.to_dict())
         return
+    _print_notes(evaluation.notes, quiet)
     if output == "csv":
         print_line(to_csv(evaluation.tables()[0][1]).rstrip("\n"))
     else:
         _print_tables(evaluation.tables(), [evaluation.headline()], output)
+
+
+def _print_notes(notes: Iterable[str], quiet: bool) -> None:
+    """What a reader must know stands before the figures, which are believed once they are read."""
     if not quiet:
-        for line in evaluation.notes:
+        for line in notes:
             note(f"note: {line}")
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 NAMES = {"accuracy": "accuracy", "accuracy_mean": "accuracy (mean)", "accuracy_vote": "accuracy (vote)", "map": "mAP"}
 
-SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line of 80
+SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line
+MISSED_LEAST = ("accuracy_vote", "rate", "seconds", "accuracy_mean")  # of that line, in this order
 
 
 class TrainingProgress:
@@ -37,7 +38,7 @@ class TrainingProgress:
             if self._bar is not None:
                 self._move(self._bar, event.epochs, event.epoch - 1 + event.step / event.steps, event.epoch, event.loss)
         elif isinstance(event, EpochDone):
-            self._line(epoch_line(event))
+            self._line(epoch_line(event, None if self._bar is None else self._bar.console.width))
         elif isinstance(event, BaselineDone):
             self._line(f"single rows, no memory: {baseline_text(event.scores)}")
         elif isinstance(event, SeedBegins):
@@ -99,17 +100,20 @@ def training_progress(quiet: bool) -> Iterator[TrainingProgress]:
         yield TrainingProgress(bar, quiet)
 
 
-def epoch_line(event: EpochDone) -> str:
-    """One epoch in one line."""
+def epoch_line(event: EpochDone, width: int | None = None) -> str:
+    """One epoch in one line; where it has only so many columns, without what is missed least (metrics.csv has all)."""
     mark = "*" if event.best else " "  # in front: the end of a line may not be seen
-    parts = [f"{mark} epoch {event.epoch:3d}", f"loss {event.train_loss:.3f}"]
+    parts = {"epoch": f"{mark} epoch {event.epoch:3d}", "loss": f"loss {event.train_loss:.3f}"}
     if event.scores is not None:
-        parts[-1] += f" / {event.scores.loss:.3f}"  # of training and of validation
+        parts["loss"] += f" / {event.scores.loss:.3f}"  # of training and of validation
         values = {name: getattr(event.scores, name) for name in NAMES}
-        parts += [f"{SHORT[name]} {100 * value:.2f} %" for name, value in values.items() if value is not None]
-    parts.append(f"lr {event.learning_rate:.2g}")
-    parts.append(f"{event.seconds:.1f} s")
-    return "  ".join(parts)
+        parts |= {name: f"{SHORT[name]} {100 * value:.2f} %" for name, value in values.items() if value is not None}
+    parts |= {"rate": f"lr {event.learning_rate:.2g}", "seconds": f"{event.seconds:.1f} s"}
+    for part in MISSED_LEAST:
+        if width is None or len("  ".join(parts.values())) <= width:
+            break
+        parts.pop(part, None)
+    return "  ".join(parts.values())
 
 
 def print_result(result: RunResult) -> None:

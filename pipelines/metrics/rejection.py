@@ -3,15 +3,19 @@
 A softmax always names a class, for silence too. What tells known from foreign input is how much evidence there is for
 any class at all. Models that were trained with foreign input have an implicit class "none" whose logit is always 0, so
 that their evidence, log Σ exp(logits), is the logarithm of the odds of "one of these" against "none". Of models that
-never saw foreign input, the highest probability often tells more. Which it is, the threshold below which the answer is
-"none", and the temperature that makes probabilities honest are fitted once and stand in the checkpoint.
+never saw foreign input, the highest probability often tells more; and foreign input that is taken for something is
+mostly taken for several things at once, so that both together tell most. Which it is, the threshold below which the
+answer is "none", and the temperature that makes probabilities honest are fitted once and stand in the checkpoint.
+
+Noise is nearly rain, and nothing like a dog: a class that noise is taken for may ask for more evidence than the others,
+and so may the first rows of a stream, which have heard too little to tell such things apart.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,16 +25,21 @@ from pipelines.errors import ConfigurationError
 from pipelines.metrics.probabilities import ScoreKind, probabilities
 from pipelines.parsing import choice_of
 
-Statistic = Literal["energy", "probability"]
+Statistic = Literal["energy", "probability", "both"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 Logits = NDArray[np.floating[Any]]
 Values = NDArray[np.float64]
 
 MOST_REJECTED = 0.02  # share of known input that a fitted threshold may turn away
 MOST_LOST = 0.05  # the same, where it takes that to turn silence away
+MOST_OF_A_CLASS = 0.05  # share of the answers of one class that are turned away because noise is taken for it
+ROOM = 1.25  # above the evidence of noise that was tried, for noise that was not (in the logarithm of odds)
 MARGIN = 1e-3  # by which a fitted threshold lies above the evidence that it must turn away
 TEMPERATURES = np.geomspace(0.25, 4.0, 49)
 BINS = 10  # of the calibration error
+# What the logarithm of the highest probability counts for beside the energy: chosen on the folds of sound-events, where
+# foreign sounds that were kept out are turned away more and more often up to here.
+CLEARNESS = 3.0
 
 
 @dataclass(frozen=True)
@@ -40,16 +49,33 @@ class Rejection:
     statistic: Statistic
     threshold: float  # evidence below it means "none"
     temperature: float = 1.0  # logits are divided by it before they become probabilities
+    early: tuple[float, ...] = ()  # thresholds of the first rows of a stream, where they are higher
+    by_class: tuple[float, ...] = ()  # thresholds of the classes, where they are higher; empty: all the same
 
     def __post_init__(self) -> None:
         if self.statistic not in STATISTICS:
             raise ConfigurationError(f"rejection by '{self.statistic}': choose from {', '.join(STATISTICS)}")
-        if not math.isfinite(self.threshold) or not 0 < self.temperature < math.inf:
-            raise ConfigurationError("a rejection needs a finite threshold and a positive temperature")
+        if (
+            not all(map(math.isfinite, (self.threshold, *self.early, *self.by_class)))
+            or not 0 < self.temperature < math.inf
+        ):
+            raise ConfigurationError("a rejection needs finite thresholds and a positive temperature")
 
     def evidence(self, logits: Logits) -> Values:
         """(…, classes) to (…,): how much speaks for any of the classes."""
         return evidence(logits, self.statistic, self.temperature)
+
+    def threshold_of(self, best: int, rows: int | None = None) -> float:
+        """The threshold of an answer. best: its class. rows: of the stream so far; None: many."""
+        thresholds = [self.threshold, *self.by_class[best : best + 1]]
+        if rows is not None:
+            thresholds += self.early[max(0, rows - 1) : rows]
+        return max(thresholds)
+
+    def knows(self, logits: Logits) -> bool:
+        """Whether the newest row of a stream is one of the classes. logits: (rows, classes) from its beginning."""
+        newest = logits[-1]
+        return bool(self.evidence(newest) >= self.threshold_of(int(newest.argmax()), len(logits)))
 
     def probabilities(self, logits: Logits, kind: ScoreKind) -> Values:
         """(…, classes) to (…, classes), honest ones."""
@@ -62,8 +88,11 @@ class Rejection:
     def from_dict(cls, value: Mapping[str, Any]) -> Rejection:
         """The inverse of `to_dict`; unknown and missing keys are errors."""
         try:
-            statistic = choice_of(value["statistic"], STATISTICS)
-            return cls(statistic, float(value["threshold"]), float(value["temperature"]))
+            if (name := value["statistic"]) not in STATISTICS:
+                raise ConfigurationError(f"rejection by '{name}': choose from {', '.join(STATISTICS)}")
+            statistic = choice_of(name, STATISTICS)
+            higher = {name: tuple(map(float, value.get(name, ()))) for name in ("early", "by_class")}  # new in 0.2
+            return cls(statistic, float(value["threshold"]), float(value["temperature"]), **higher)
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigurationError(f"not a rejection rule: {error}") from error
 
@@ -71,9 +100,10 @@ class Rejection:
 def evidence(logits: Logits, statistic: Statistic, temperature: float = 1.0) -> Values:
     """(…, classes) to (…,)."""
     values = np.asarray(logits, np.float64)
-    if statistic == "energy":
-        return np.asarray(np.logaddexp.reduce(values, axis=-1))
-    return np.asarray(probabilities(values / temperature, "softmax").max(axis=-1))
+    if statistic == "probability":
+        return np.asarray(probabilities(values / temperature, "softmax").max(axis=-1))
+    energy = np.asarray(np.logaddexp.reduce(values, axis=-1))
+    return energy if statistic == "energy" else energy + CLEARNESS * (values.max(axis=-1) - energy)
 
 
 def fit_rejection(
@@ -109,6 +139,36 @@ def fit_rejection(
             best = worth, Rejection(statistic, threshold, temperature)
     assert best is not None
     return best[1]
+
+
+def against_noise(rule: Rejection, always: Sequence[Logits], early: int, known: Logits | None = None) -> Rejection:
+    """The same rule, with thresholds that noise does not reach, for the first rows and for the classes it is taken for.
+
+    always: (rows, classes) of each recording of silence or noise, from its beginning. early: how many rows are the
+    first. known: (n, classes) of held-out input, of whose answers no class may lose more than `MOST_OF_A_CLASS`.
+    """
+    if not always:
+        return rule
+    beginnings = []
+    for row in range(early):
+        heard = np.array([rule.evidence(logits[row]) for logits in always if len(logits) > row])
+        if not len(heard):
+            break
+        # The next noise may give more evidence than all of these: room for it above the highest.
+        beginnings.append(max(rule.threshold, float(2 * heard.max() - np.quantile(heard, 0.75))))
+    while beginnings and beginnings[-1] == rule.threshold:
+        beginnings.pop()
+    later = np.concatenate([logits[early:] for logits in always])
+    levels, taken = rule.evidence(later), later.argmax(axis=-1)
+    room = 0.0 if rule.statistic == "probability" else ROOM
+    by_class = []
+    for number in range(later.shape[-1]):
+        threshold = float(levels[taken == number].max() + room) if (taken == number).any() else rule.threshold
+        if known is not None and (mine := known.argmax(axis=-1) == number).any():
+            threshold = min(threshold, float(np.quantile(rule.evidence(known[mine]), MOST_OF_A_CLASS)))
+        by_class.append(max(rule.threshold, threshold))
+    higher = tuple(by_class) if max(by_class) > rule.threshold else ()
+    return replace(rule, early=tuple(beginnings), by_class=higher)
 
 
 def fit_temperature(logits: Logits, labels: NDArray[np.integer[Any]]) -> float:

@@ -243,7 +243,7 @@ class Stream:
         if row.restart:
             interpreter.restart()
         probabilities = interpreter.probabilities(result.scores)
-        label, score, top = interpreter.best(probabilities)
+        label, score, top = interpreter.best(probabilities, result.seen)
         latency = max(0.0, time.monotonic() - row.complete)
         if not result.late:  # of the same media
             self.statistics.predicted(row.source, hop, latency)

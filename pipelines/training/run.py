@@ -273,11 +273,13 @@ def _rejection(
     """Give the checkpoints of a run their rule for "none of these"."""
     if not data.clips or problem.objective.loss != "cross-entropy":
         return None
-    rule = None
+    rule, options = None, recipe.training
+    shortest = min(map(len, data.train))
+    chosen = None if options.rejection is None else Rejection(options.rejection_by, options.rejection)
     for path in (folder.last, folder.best):
         with folder.writing():
             unshown = () if problem.objective.none else data.train
-            rule = add_rejection(path, data.validation, data.foreign, unshown, recipe.training.rejection)
+            rule = add_rejection(path, data.validation, data.foreign, shortest, unshown, chosen)
     if rule is not None:
         observer(Remark(f"the answer is none of these where {rule.statistic} is below {rule.threshold:.3g}"))
     return rule

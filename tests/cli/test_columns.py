@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cotrans_cli.display.columns import aligned, parts_that_fit, wrapped
+from cotrans_cli.display.console import note
+from cotrans_cli.display.training_progress import epoch_line
+from pipelines.training.events import EpochDone
+from pipelines.training.fitting.validation import Scores
 
 WORDS = st.text("abc,.0123456789", min_size=1, max_size=12)
 
@@ -32,3 +37,21 @@ def test_paragraphs_break_between_words(words: list[str], available: int) -> Non
     lines = wrapped(" ".join(words), indent="    ", available=available)
     assert " ".join(" ".join(lines).split()) == " ".join(words)
     assert all(len(line) <= available for line in lines)
+
+
+@pytest.mark.parametrize("width", [None, 60, 80, 120])
+def test_an_epoch_is_one_line(width: int | None) -> None:
+    scores = Scores(loss=0.306, accuracy=0.9565, accuracy_mean=1.0, accuracy_vote=1.0)
+    event = EpochDone(12, 120, 9.1e-4, 0.868, 1.0, scores, True, 101.5, 30.0)
+    line = epoch_line(event, width)
+    assert line.startswith("* epoch  12  loss 0.868 / 0.306  accuracy 95.65 %") and len(line) <= (width or 120)
+    assert ("lr 0.00091" in line) == (width in (None, 120)) and ("vote" in line) == (width in (None, 120))
+
+
+def test_a_note_goes_on_below_its_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    note("  window       10 rows = 2.5 s: half a clip, so that a change shows soon", indent=15)
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.startswith("  window       10 rows") and others
+    assert all(line.startswith(" " * 15) and line[15] != " " and len(line) <= 40 for line in others)

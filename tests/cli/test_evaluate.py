@@ -296,6 +296,7 @@ def test_a_folder_of_ones_own(tmp_path: Path, capsys: Output) -> None:
     assert "folder, all: 4 recordings" in printed.out
     notes = result_of(capsys, "--dataset", "folder", "--root", mine, "-c", model)["notes"]
     assert notes == [
+        "only 4 recordings to score: the figures say little about others",
         "mine: no clip of dog: no accuracy for it",
         f"{mine} cannot be divided as the model's training data were (--group '(\\d+)-' does not match 'cat/one': give "
         "a pattern that finds the group in every name): taken to be other data, scored: all",

@@ -73,6 +73,14 @@ def test_a_class_without_positives_is_null_and_noted(tmp_path: Path) -> None:
     assert "VolleyballSpiking" in run("--dataset", "thumos14", "--predictions", path).stderr
 
 
+def test_how_little_was_scored_stands_before_the_score(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    path = tmp_path / "p.npz"
+    np.savez(path, scores=generator.random((210, 21)), label=np.arange(210) % 21, video=np.zeros(210, int))
+    text = run("--dataset", "thumos14", "--predictions", path).output
+    assert 0 <= text.index("note: one recording: no confidence interval") < text.index("mAP")
+
+
 def test_gtzan_clips_and_folder_both_kinds(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     label = np.repeat(np.arange(10), 12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -13,9 +14,13 @@ from sklearn.metrics import roc_auc_score
 from pipelines.errors import ConfigurationError
 from pipelines.metrics.probabilities import probabilities
 from pipelines.metrics.rejection import (
+    CLEARNESS,
     MOST_LOST,
+    MOST_OF_A_CLASS,
     MOST_REJECTED,
+    ROOM,
     Rejection,
+    against_noise,
     calibration_error,
     evidence,
     fit_rejection,
@@ -40,6 +45,57 @@ def test_energy_is_the_odds_against_a_logit_of_zero() -> None:
     np.testing.assert_allclose(evidence(logits, "energy"), expected, rtol=1e-10)
     np.testing.assert_allclose(evidence(logits, "probability"), probabilities(logits, "softmax").max(1))
     assert math.isfinite(float(evidence(np.full(3, 1e4), "energy")))
+
+
+def test_both_is_energy_and_how_clear_the_best_class_is() -> None:
+    logits = np.random.default_rng(0).normal(0, 3, (7, 4))
+    best = np.log(probabilities(logits, "softmax").max(1))
+    np.testing.assert_allclose(evidence(logits, "both"), evidence(logits, "energy") + CLEARNESS * best, rtol=1e-10)
+    alone, several = np.array([2.0, -9.0, -9.0]), np.array([1.0, 1.0, 0.5])  # the second has more energy
+    assert evidence(several, "energy") < evidence(alone, "energy") + 0.1
+    assert evidence(several, "both") < evidence(alone, "both") - 2.0
+
+
+def test_foreign_input_that_is_taken_for_several_things_is_turned_away_by_both() -> None:
+    known, labels = made(0, 400, 6.0)
+    generator = np.random.default_rng(1)
+    faint = generator.normal(-5, 0.3, (200, 5))  # a clear best class, and little evidence
+    faint[np.arange(200), generator.integers(0, 5, 200)] += 4.0
+    unclear = generator.normal(4.5, 0.3, (200, 5))  # much evidence, for everything
+    foreign = np.concatenate([faint, unclear])
+    rule = fit_rejection(known, labels, foreign)
+    assert rule.statistic == "both"
+    assert (rule.evidence(foreign) < rule.threshold).mean() > 0.95
+
+
+def test_the_first_rows_of_noise_are_turned_away() -> None:
+    generator = np.random.default_rng(2)
+    noise = [np.linspace(3.0, -6.0, 8)[:, None] + generator.normal(0, 0.5, (8, 4)) for _ in range(90)]
+    rule = against_noise(Rejection("energy", -1.0), noise, 4)
+    assert (
+        len(rule.early) == 4 and min(rule.early) > rule.threshold and sorted(rule.early, reverse=True) == [*rule.early]
+    )
+    for seed in range(100):
+        fresh = np.linspace(3.0, -6.0, 8)[:, None] + np.random.default_rng([3, seed]).normal(0, 0.5, (8, 4))
+        assert not any(rule.knows(fresh[: row + 1]) for row in range(4))
+    sure = np.full((6, 4), 2.0)
+    assert not rule.knows(sure[:1]) and rule.knows(sure)  # what needs more evidence at first is known later
+    ages = [rule.threshold_of(0, rows) for rows in (1, 4, 5, 900, None)]
+    assert ages == [rule.early[0], rule.early[3], *[rule.by_class[0]] * 3]
+    assert against_noise(Rejection("energy", -1.0), [], 2) == Rejection("energy", -1.0)
+
+
+def test_a_class_that_noise_is_taken_for_asks_for_more() -> None:
+    generator = np.random.default_rng(0)
+    noise = [np.c_[generator.normal(1.0, 0.2, 10), np.full((10, 2), -6.0)] for _ in range(20)]  # nearly the first class
+    rule = against_noise(Rejection("energy", -1.0), noise, 0)
+    assert rule.early == () and rule.by_class[1:] == (-1.0, -1.0) and rule.by_class[0] > 1.0 + ROOM
+    assert not rule.knows(np.array([[1.4, -6.0, -6.0]])) and rule.knows(np.array([[-6.0, -0.5, -6.0]]))
+    known = np.c_[generator.normal(2.0, 0.5, 400), np.full((400, 2), -6.0)]
+    milder = against_noise(Rejection("energy", -1.0), noise, 0, known)
+    lost = np.mean([not milder.knows(row[None]) for row in known])
+    assert lost == pytest.approx(MOST_OF_A_CLASS, abs=0.01)
+    assert against_noise(Rejection("energy", 5.0), noise, 0).by_class == ()
 
 
 def test_fitted_rule_keeps_the_known_and_turns_the_foreign_away() -> None:
@@ -97,11 +153,17 @@ def test_calibration_error() -> None:
 
 
 def test_rules_are_read_strictly() -> None:
-    rule = Rejection("energy", 1.5, 0.8)
-    assert Rejection.from_dict(rule.to_dict()) == rule
+    for rule in (Rejection("energy", 1.5, 0.8), Rejection("both", -2.0, 0.8, (3.0, 1.0), (0.5, -2.0))):
+        assert Rejection.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
+    older = {"statistic": "energy", "threshold": 1.5, "temperature": 0.8}
+    assert Rejection.from_dict(older) == Rejection("energy", 1.5, 0.8)
     for wrong in ({}, {"statistic": "energy"}, {"statistic": "luck", "threshold": 1.0, "temperature": 1.0}):
         with pytest.raises(ConfigurationError):
             Rejection.from_dict(wrong)
     for numbers in ((math.nan, 1.0), (0.0, 0.0), (0.0, math.inf)):
         with pytest.raises(ConfigurationError):
             Rejection("energy", *numbers)
+    with pytest.raises(ConfigurationError):
+        Rejection("energy", 0.0, 1.0, (math.inf,))
+    with pytest.raises(ConfigurationError):
+        Rejection.from_dict({**older, "early": ["soon"]})

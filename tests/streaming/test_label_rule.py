@@ -38,6 +38,13 @@ def test_little_evidence_is_no_label_and_a_threshold_overrides() -> None:
     assert label_of([5, 0, 0], LabelRule(hidden=frozenset({"background"}))) is None
 
 
+def test_the_first_rows_of_a_stream_need_more_evidence() -> None:
+    own = Rejection("energy", 2.0, early=(9.0, 6.0))
+    interpreter = Interpreter(NAMES, "softmax", rejection=own)
+    probabilities = interpreter.probabilities(np.array([0, 7, 0], np.float32))
+    assert [interpreter.best(probabilities, heard)[0] for heard in (1, 2, 3, 40, None)] == [None, *["dog"] * 4]
+
+
 def test_evidence_is_smoothed_and_survives_a_snapshot() -> None:
     own = Rejection("energy", 2.0)
     whole = Interpreter(NAMES, "softmax", smooth_rows=3, rejection=own)

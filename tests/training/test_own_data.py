@@ -51,8 +51,8 @@ def test_facts_of_clips_and_events() -> None:
     ("seconds", "features", "window"),
     [
         (0.6, "speech", 8),  # 0.64 s: a whole word
-        (1.5, "musicnn+logmel", 6),  # a whole clip
-        (6.0, "musicnn+logmel", 12),  # half of it
+        (1.5, "musicnn+logmel+speech", 6),  # a whole clip
+        (6.0, "musicnn+logmel+speech", 12),  # half of it
     ],
 )
 def test_sound_by_its_length(tmp_path: Path, seconds: float, features: str, window: int) -> None:
@@ -96,7 +96,7 @@ def test_flags_are_not_decided_again(tmp_path: Path) -> None:
     assert (recipe.model.changes["window"], recipe.optimizer.learning_rate) == (5, 1e-4)
     only_hop = {key: value for key, value in flags.items() if key != "features.names"}
     request = plan_recipe(None, only_hop).recipe.features.request
-    assert request is not None and (request.names, request.hop) == ("musicnn+logmel", 0.1)
+    assert request is not None and (request.names, request.hop) == ("musicnn+logmel+speech", 0.1)
 
 
 def test_feature_files_without_a_rate_count_in_rows(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 RATE = 16_000  # Hz
 SEED = 20_231_116
-QUIETEST, LOUDEST = 0.03, 0.8  # peaks
-FAINTEST = 3e-5, 1e-3  # peaks of what counts as silence: the noise of an open line
+LEVELS = 0.03, 0.8  # peaks
+# Silence: the noise of an open line. White noise is none of anybody's classes at any level.
+OTHER_LEVELS = {"silence": (3e-5, 1e-3), "white noise": (1e-4, 1.0)}
 
 Samples = NDArray[np.float64]
 Maker = Callable[[Samples, np.random.Generator], Samples]
@@ -28,7 +29,7 @@ def foreign_sounds(seconds: float, each: int = 4) -> Iterator[tuple[str, NDArray
             generator = np.random.default_rng([SEED, number, copy])
             sound = make(times, generator)
             peak = float(np.abs(sound).max())
-            low, high = FAINTEST if kind == "silence" else (QUIETEST, LOUDEST)
+            low, high = OTHER_LEVELS.get(kind, LEVELS)
             level = np.exp(generator.uniform(np.log(low), np.log(high)))
             yield kind, (sound * (level / peak if peak else 0.0)).astype(np.float32)
 
@@ -39,7 +40,9 @@ def _silence(times: Samples, generator: np.random.Generator) -> Samples:
 
 
 def _white(times: Samples, generator: np.random.Generator) -> Samples:
-    return generator.standard_normal(len(times))
+    """Of either common distribution. Every other time it begins after a pause, which rows that reach back hear too."""
+    sound = generator.standard_normal(len(times)) if generator.random() < 0.5 else generator.uniform(-1, 1, len(times))
+    return sound * (times >= generator.uniform(0.0, times[-1] / 2)) if generator.random() < 0.5 else sound
 
 
 def _coloured(times: Samples, generator: np.random.Generator, slope: float | None = None) -> Samples:

@@ -54,8 +54,6 @@ def score_honesty(
     error = calibration_error(scores.max(axis=-1), right)
     if rejection is None:
         return Honesty(error, foreign=len(foreign))
-    known = rejection.evidence(last) >= rejection.threshold
-    turned_away = None
-    if foreign:
-        turned_away = float((rejection.evidence(np.stack([rows[-1] for rows in foreign])) < rejection.threshold).mean())
+    known = np.array([rejection.knows(logits[name]) for name in names])
+    turned_away = float(np.mean([not rejection.knows(rows) for rows in foreign])) if foreign else None
     return Honesty(error, float((~known).mean()), float((right & known).mean()), len(foreign), turned_away)

@@ -19,6 +19,7 @@ from pipelines.running.runner import Speed
 from pipelines.wording import counted, memory, quantity
 
 MOST_COLUMNS = 6  # models side by side in the table per class
+FEW = 20  # recordings: a score of fewer moves in large steps
 
 CSV_COLUMNS = (
     "model",
@@ -225,8 +226,10 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
 
 
 def all_notes(comparison: Comparison) -> list[str]:
-    """What a reader of the numbers must know, damaged items first."""
+    """What a reader of the numbers must know: how few recordings they are of, then damaged items."""
     notes = []
+    if comparison.items < FEW:
+        notes.append(f"only {counted(comparison.items, 'recording')} to score: the figures say little about others")
     if comparison.damaged:
         count = len(comparison.damaged)
         notes.append(f"{count} of {comparison.items} recordings could not be used and are not in the scores")

@@ -206,12 +206,11 @@ class EncoderStage:
 
 
 def _following(row: Row, steps: int) -> Row:
-    """The row that would have come `steps` after `row`, known when that one was."""
+    """The row that would have come `steps` after `row`: its answer is there when `row` is, not after the end."""
     seconds = steps * (row.end - row.begin)
     return replace(
         row,
         index=row.index + steps,
-        time=row.time + seconds,
         begin=row.begin + seconds,
         end=row.end + seconds,
         restart=False,

@@ -99,14 +99,20 @@ class Interpreter:
         mean = self._recent[0] if len(self._recent) == 1 else np.mean(np.stack(list(self._recent)), axis=0)
         return mean if self._order is None else self._order.push(mean)
 
-    def best(self, probabilities: NDArray[np.float64]) -> tuple[str | None, float, tuple[tuple[str, float], ...]]:
-        """Label of the newest row, its score and the best classes, in order; equal ones in the checkpoint's order."""
+    def best(
+        self, probabilities: NDArray[np.float64], heard: int | None = None
+    ) -> tuple[str | None, float, tuple[tuple[str, float], ...]]:
+        """Label of the newest row, its score and the best classes, in order; equal ones in the checkpoint's order.
+
+        heard: rows of the stream so far, of which the first may need more evidence; None: many.
+        """
         order = np.argsort(-probabilities, kind="stable")[: self._top_k]
         top = tuple((self.class_names[place], float(probabilities[place])) for place in order)
         label, score = top[0]
-        return (label if self._is_there(label, score) else None), score, top
+        return (label if self._is_there(int(order[0]), score, heard) else None), score, top
 
-    def _is_there(self, label: str, score: float) -> bool:
+    def _is_there(self, best: int, score: float, heard: int | None) -> bool:
+        label = self.class_names[best]
         if not self._rule.shows(label):
             return False
         threshold = self._rule.threshold_of(label)
@@ -114,7 +120,7 @@ class Interpreter:
             return score >= threshold
         if self._rejection is None:
             return True
-        return sum(self._evidence) / len(self._evidence) >= self._rejection.threshold
+        return sum(self._evidence) / len(self._evidence) >= self._rejection.threshold_of(best, heard)
 
     def state(self) -> list[list[float]]:
         """Plain JSON values for a snapshot: probabilities, and the evidence after them where there is any."""

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from pipelines.metrics.rejection import Rejection, fit_rejection
+from pipelines.metrics.rejection import Rejection, against_noise, fit_rejection
 from pipelines.running.passes import chunk_pass
 from pipelines.training.none_of_these.foreign import ForeignSound
 from pipelines.training.none_of_these.none_shift import with_none_shift
@@ -18,39 +18,51 @@ from pipelines.training.samples.recordings import Recording
 
 ANSWERS = 2  # of each recording: halfway and at its end, since a stream is judged at every row
 AT_ONCE = 64  # recordings
+EARLY = 1.0  # seconds at the beginning of a stream, in which more evidence is asked for
+EARLY_SHARE = 0.25  # of the shortest clip, at most
 
 
 def add_rejection(
     path: Path,
     validation: Sequence[Recording],
     foreign: ForeignSound,
+    shortest: int = 0,
     unshown: Sequence[Recording] = (),
-    threshold: float | None = None,
+    chosen: Rejection | None = None,
 ) -> Rejection | None:
     """Fit the rule of a checkpoint of a clip model and write it there; None where there is nothing to fit on.
 
-    unshown: the training recordings of a model that was shown no foreign sound, which it then learns of now.
-    threshold: of the evidence, where it was chosen elsewhere.
+    shortest: rows of the shortest clip. unshown: the training recordings of a model that was shown no foreign sound,
+    which it then learns of now. chosen: the rule, where it was chosen elsewhere: taken as it is.
     """
-    if not validation and threshold is None:
+    if not validation and chosen is None:
         return None
     checkpoint = load_checkpoint(path)
     strangers = foreign.train or foreign.fit
     if unshown and strangers:
         checkpoint = with_none_shift(checkpoint, unshown, strangers) or checkpoint
-    if threshold is not None:
-        rule = Rejection("energy", threshold)
-        store_rejection(path, checkpoint, rule)
-        return rule
-    labels = np.array([recording.label for recording in validation for _ in range(ANSWERS)])
-    rule = fit_rejection(
+    rule = chosen
+    if rule is None:
+        rule = _fitted(checkpoint, validation, foreign)
+        early = early_rows(checkpoint, shortest)
+        rule = against_noise(rule, outputs(checkpoint, foreign.always), early, answers(checkpoint, validation))
+    store_rejection(path, checkpoint, rule)
+    return rule
+
+
+def _fitted(checkpoint: Checkpoint, validation: Sequence[Recording], foreign: ForeignSound) -> Rejection:
+    return fit_rejection(
         answers(checkpoint, validation),
-        labels,
+        np.array([recording.label for recording in validation for _ in range(ANSWERS)]),
         answers(checkpoint, foreign.fit) if foreign.fit else None,
         answers(checkpoint, foreign.always) if foreign.always else None,
     )
-    store_rejection(path, checkpoint, rule)
-    return rule
+
+
+def early_rows(checkpoint: Checkpoint, shortest: int) -> int:
+    """Rows at the beginning of a stream in which less has been heard than any clip has to say."""
+    most = int(EARLY_SHARE * shortest)
+    return most if checkpoint.features is None else min(most, round(EARLY / checkpoint.features.hop))
 
 
 def store_rejection(path: Path, checkpoint: Checkpoint, rule: Rejection) -> None:
@@ -70,11 +82,17 @@ def store_rejection(path: Path, checkpoint: Checkpoint, rule: Rejection) -> None
 
 def answers(checkpoint: Checkpoint, recordings: Sequence[Recording]) -> NDArray[np.float32]:
     """Logits (ANSWERS · recordings, classes), those of a recording together."""
-    model, results = checkpoint.model, []
+    return np.concatenate([logits[[len(logits) // 2, -1]] for logits in outputs(checkpoint, recordings)])
+
+
+def outputs(checkpoint: Checkpoint, recordings: Sequence[Recording]) -> list[NDArray[np.float32]]:
+    """Logits (rows, classes) of each recording."""
+    model = checkpoint.model
+    results: list[NDArray[np.float32]] = []
     dtype = next(model.parameters()).dtype
     with torch.inference_mode():
         for begin in range(0, len(recordings), AT_ONCE):
             part = recordings[begin : begin + AT_ONCE]
             tokens = [torch.from_numpy(np.asarray(recording.rows[:])).to(dtype) for recording in part]
-            results += [output.logits[[len(output.logits) // 2, -1]] for output in chunk_pass(model, tokens)]
-    return np.concatenate(results).astype(np.float32)
+            results += [output.logits.astype(np.float32) for output in chunk_pass(model, tokens)]
+    return results

@@ -26,7 +26,12 @@ LOOKED_AT = 40  # media files that say what all of them hold
 
 # Features.
 SHORT = 1.2  # seconds: what is shorter is taken for a word or a knock, which needs rows in quick succession
-SOUND = FeatureRequest("musicnn+logmel", options={"logmel.window": 1.0})
+# What the built-in sound-events hears with: timbre, spectrum and voice.
+SOUND = FeatureRequest(
+    "musicnn+logmel+speech",
+    hop=DEFAULT_HOP,
+    options={"musicnn.network": "msd_musicnn", "musicnn.output": "middle+penultimate", "logmel.window": 1.0},
+)
 SHORT_SOUND = FeatureRequest("speech")
 PICTURES = FeatureRequest("efficientnet_lite0")
 ROWS_OF_A_CLIP = 8  # at least: a shorter clip is looked at more often

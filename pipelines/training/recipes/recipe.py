@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from pipelines.datasets.source import DataSource, FeatureOptions
 from pipelines.errors import ConfigurationError
+from pipelines.metrics.rejection import Statistic
 
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["constant", "step", "cosine", "plateau"]
@@ -100,8 +101,9 @@ class TrainingOptions:
     standardize: bool = False  # features to mean 0 and deviation 1, folded into the input projection when saved
     ema: float = 0.0  # decay of the moving average of the weights that is validated and saved; 0: none
     none: NoneOfThese = "class"
-    # Evidence (log Σ exp of the logits) below which the answer is "none"; left out: fitted after training.
+    # Evidence below which the answer is "none", and what counts as evidence; left out: fitted after training.
     rejection: float | None = None
+    rejection_by: Statistic = "energy"
     early_stop: int = 0  # epochs without a better metric after which training ends; 0: never
     metric: Metric = "auto"
     steps_per_epoch: int = 0  # ends an epoch early; 0: all of it
