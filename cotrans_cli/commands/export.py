@@ -58,7 +58,7 @@ def export(
         print_json(exported.to_dict())
         return
     print_facts(_facts(exported))
-    if exported.format == "onnx" and not with_features:
+    if exported.format == "onnx":
         note(f"next: cotrans stream FILE --model {exported.path}")
     print_line(f"wrote {exported.path}")
 

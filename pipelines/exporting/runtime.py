@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,9 @@ class OnnxStep:
             )
         self._state = {name: (tuple(inputs[name].shape[1:]), _TYPES[inputs[name].type]) for name in names}
         self._outputs = [SCORES, *(NEW + name for name in names)]
-
-    @property
-    def config(self) -> StepDescription:
-        """What a stream wants to know, under the name that other models have it."""
-        return self.description
+        samples = self.description.samples
+        # What a stream wants to know, under the name that other models have it. A row may be sound.
+        self.config = self.description if samples is None else replace(self.description, input_width=samples)
 
     @property
     def takes_chunks(self) -> bool:

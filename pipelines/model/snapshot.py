@@ -58,7 +58,8 @@ def restore_state(path: Path, config: BaseConfig, initial_state: Callable[[int],
         mine.shape != theirs.shape or mine.dtype != theirs.dtype for mine, theirs in zip(wanted, tensors, strict=True)
     ):
         raise CheckpointError(
-            f"{path} does not have the tensors of this model's state: it was saved in another precision"
+            f"{path} does not have the tensors of this model's state: it was saved in another precision, or by the "
+            "exported model instead of the checkpoint (or the other way round): resume with the same"
         )
     if metadata.get(CHECKSUM, _checksum(metadata, tensors)) != _checksum(metadata, tensors):  # early ones have none
         raise CheckpointError(f"{path} is damaged or was changed: it does not have the checksum of what was saved")

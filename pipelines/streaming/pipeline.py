@@ -30,7 +30,6 @@ from pipelines.streaming.predicting.snapshots import (
     SourceProgress,
     StreamSnapshot,
     check_same,
-    keeps_snapshots,
     load_snapshot,
     save_snapshot,
 )
@@ -73,8 +72,6 @@ class Stream:
         self._top_k = self._prediction.shown(len(model.class_names))
         self._prediction.rule(model.class_names)  # what it cannot mean is said before anything plays
         self.options.check_sources(self.sources)
-        if self.options.snapshot is not None:
-            keeps_snapshots(model.model)
         self._on_remark, self._sink_state = on_remark, sink_state
         self.statistics = statistics or Statistics([source.name for source in self.sources])
         self._opener, self._on_media = opener, on_media
@@ -338,13 +335,13 @@ class Stream:
         sink = self._sink_state() if self._sink_state else None
         snapshot = StreamSnapshot(mark.state, tuple(progress), sink, self._settings)
         try:
-            save_snapshot(self.options.snapshot, keeps_snapshots(self.model.model), snapshot, self.model.name)
+            save_snapshot(self.options.snapshot, self.model.model, snapshot, self.model.name)
         except OSError as error:
             where = unwritable(self.options.snapshot, error, "choose another --snapshot")
             raise InputError(f"cannot write the snapshot: {where}") from error
 
     def _resume(self, path: Path) -> StreamSnapshot:
-        snapshot = load_snapshot(path, keeps_snapshots(self.model.model))
+        snapshot = load_snapshot(path, self.model.model)
         check_same(path, snapshot, [source.name for source in self.sources], self._settings)
         recent = {
             source.slot: [np.array(row, np.float32) for row in source.recent]

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.errors import InputError, NonFiniteInputError, UsageError
-from pipelines.exporting.exporter import export_model
+from pipelines.errors import CheckpointError, CotransError, InputError, NonFiniteInputError, UsageError
+from pipelines.exporting.exporter import ExportOptions, export_model
 from pipelines.streaming import StreamModel, StreamSession, open_model
 from tests.streaming.made_streams import WIDTH, played, scores_of, write_model, write_rows, write_sound
+from tests.streaming.test_snapshots import broken_off
 
 
 @pytest.fixture(scope="module")
@@ -88,11 +89,56 @@ def test_the_command_needs_no_torch(tmp_path: Path) -> None:
     )
 
 
+def test_a_stream_that_was_broken_off_goes_on(models: tuple[StreamModel, StreamModel], tmp_path: Path) -> None:
+    files = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    for seed, file in enumerate(files):
+        write_rows(file, 30 + 7 * seed, seed)
+    whole = played(files, models[0], at_once=2)
+    before, after = broken_off(files, models[1], tmp_path / "state", 25, at_once=2)
+    for number in range(2):
+        later = [prediction for prediction in after if prediction.source_number == number]
+        first = later[0].index
+        joined = [prediction for prediction in before if prediction.source_number == number][:first] + later
+        assert [prediction.index for prediction in joined] == list(range(30 + 7 * number))
+        np.testing.assert_allclose(scores_of(joined, number), scores_of(whole, number), rtol=1e-4, atol=1e-5)
+    assert any(prediction.index > 0 for prediction in after)
+
+
+def test_a_snapshot_belongs_to_the_exported_model_or_to_its_checkpoint(tmp_path: Path) -> None:
+    """Two blocks: the checkpoint's state has sums that the graph computes anew."""
+    path = write_model(tmp_path / "rows.safetensors", blocks=2)
+    theirs, ours = open_model(path), open_model(export_model(path, tmp_path / "rows.onnx").path)
+    write_rows(tmp_path / "a.npy", 12)
+    for maker, other in ((theirs, ours), (ours, theirs)):
+        played([tmp_path / "a.npy"], maker, snapshot=tmp_path / "state")
+        assert played([tmp_path / "a.npy"], maker, resume=tmp_path / "state") == []
+        with pytest.raises(CheckpointError, match="or by the exported model instead of the checkpoint") as caught:
+            played([tmp_path / "a.npy"], other, resume=tmp_path / "state")
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seconds", [2.0, 0.73, 0.01])
+def test_features_inside_of_the_graph(tmp_path: Path, seconds: float) -> None:
+    """Sound in, answers out: those of the checkpoint with its extractor, row by row, also from a snapshot."""
+    path = write_model(tmp_path / "sound.safetensors", "logmel")
+    theirs = open_model(path)
+    ours = open_model(export_model(path, tmp_path / "sound.onnx", ExportOptions(with_features=True)).path)
+    sounds = [write_sound(tmp_path / "a.wav", seconds), write_sound(tmp_path / "b.wav", 1.3)]
+    expected, heard = (played(sounds, model, at_once=2) for model in (theirs, ours))
+    for number in range(2):
+        np.testing.assert_allclose(scores_of(heard, number), scores_of(expected, number), rtol=1e-3, atol=1e-4)
+    times = [[(event.source_number, event.index, event.time) for event in run] for run in (expected, heard)]
+    assert sorted(times[0]) == sorted(times[1])
+    if seconds == 2.0:
+        before, after = broken_off(sounds[:1], ours, tmp_path / "state", 9)
+        joined = before[: after[0].index] + after
+        np.testing.assert_allclose(scores_of(joined), scores_of(expected, 0), rtol=1e-3, atol=1e-4)
+    write_rows(tmp_path / "rows.npy")
+    with pytest.raises(CotransError, match=r"rows\.npy"):
+        played([tmp_path / "rows.npy"], ours)
+
+
 def test_what_an_exported_model_does_not_have(models: tuple[StreamModel, StreamModel], tmp_path: Path) -> None:
-    write_rows(tmp_path / "rows.npy", 5)
-    for options in ({"snapshot": tmp_path / "state"}, {"resume": tmp_path / "state"}):
-        with pytest.raises(UsageError, match="exported"):
-            played([tmp_path / "rows.npy"], models[1], **options)
     with pytest.raises(UsageError, match="CPU"):
         open_model(models[1].files[0], device="cuda")
     with pytest.raises(InputError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from pipelines.exporting.runtime import OnnxStep
 
 if TYPE_CHECKING:
+    from pipelines.model.base_config import BaseConfig
     from pipelines.model.continual_model import ContinualModel
+    from pipelines.model.state import StreamState
 
 Values = NDArray[np.float32]
 SteppingModel: TypeAlias = "ContinualModel | OnnxStep"
@@ -41,8 +43,17 @@ class StepEngine(Protocol):
         tokens: (T, input_width) the last ones, as many as an output depends on. before: how many came before them.
         """
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> StreamState:
         """A copy of the state, which further steps do not change."""
 
-    def restore(self, state: Any) -> list[int]:
+    def restore(self, state: StreamState) -> list[int]:
         """Go on from a state of as many rows -> how many tokens each of them has seen."""
+
+
+def model_config(model: SteppingModel) -> BaseConfig:
+    """The configuration of a model, or of the one that was exported."""
+    if isinstance(model, OnnxStep):
+        from pipelines.model.kinds import config_from_json
+
+        return config_from_json(model.description.config)
+    return model.config

@@ -1,8 +1,9 @@
-"""The engine that runs an exported model in onnxruntime. Nothing here needs PyTorch."""
+"""The engine that runs an exported model in onnxruntime. Nothing but its snapshots needs PyTorch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from pipelines.errors import NonFiniteInputError
 from pipelines.exporting.description import POSITION
 from pipelines.exporting.runtime import OnnxStep, State
 from pipelines.streaming.predicting.engine import Values
+
+if TYPE_CHECKING:
+    from pipelines.model.state import StreamState
 
 
 class OnnxEngine:
@@ -54,12 +58,29 @@ class OnnxEngine:
         scores, _ = self._step(tokens[-1:], self._step.initial_state(1))
         return [scores[0]] * min(description.lag, len(tokens))
 
-    def snapshot(self) -> State:
-        return {name: tensor.copy() for name, tensor in self._state.items()}
+    def snapshot(self) -> StreamState:
+        return stream_state({name: tensor.copy() for name, tensor in self._state.items()})
 
-    def restore(self, state: State) -> list[int]:
-        self._state = {name: tensor.copy() for name, tensor in state.items()}
-        return [int(position) for position in state[POSITION]]
+    def restore(self, state: StreamState) -> list[int]:
+        (carried,) = state.blocks
+        tensors = dict(zip(_names(self._state), (state.position, *(carried or ())), strict=True))
+        self._state = {name: tensors[name].numpy().copy() for name in self._state}  # in the order of the graph
+        return [int(position) for position in self._state[POSITION]]
+
+
+def stream_state(state: State) -> StreamState:
+    """The same memory in PyTorch's terms, as files of state hold it."""
+    import torch
+
+    from pipelines.model.state import StreamState
+
+    position, *carried = (torch.from_numpy(state[name]) for name in _names(state))
+    return StreamState(position, torch.zeros_like(position), (tuple(carried),), None)
+
+
+def _names(state: State) -> list[str]:
+    """In the order of a `StreamState`: the position, and the rest by name."""
+    return [POSITION, *sorted(name for name in state if name != POSITION)]
 
 
 def _check_finite(tokens: Values, active: Sequence[int] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from pipelines.errors import NonFiniteInputError
 from pipelines.exporting.runtime import OnnxStep
 from pipelines.streaming.predicting.engine import StepEngine, SteppingModel, Values
 from pipelines.streaming.predicting.onnx_engine import OnnxEngine
+
+if TYPE_CHECKING:
+    from pipelines.model.state import StreamState
 
 
 class StreamSession:
@@ -97,11 +100,11 @@ class StreamSession:
         """The tokens that `late` would need, for a snapshot."""
         return list(self._recent[row])
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> StreamState:
         """A copy of the state, which further steps do not change."""
         return self._engine.snapshot()
 
-    def restore(self, state: Any, recent: Mapping[int, Sequence[Values]] | None = None) -> None:
+    def restore(self, state: StreamState, recent: Mapping[int, Sequence[Values]] | None = None) -> None:
         """Go on from a state of the same number of rows. recent: what `recent` gave for some of them."""
         self._seen = self._engine.restore(state)
         for row, tokens in (recent or {}).items():

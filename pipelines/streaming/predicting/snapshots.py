@@ -14,11 +14,11 @@ from pipelines.exporting.runtime import OnnxStep
 from pipelines.metrics.class_order import check_state
 from pipelines.parsing import json_value
 from pipelines.streaming.messages import Place
-from pipelines.streaming.predicting.engine import SteppingModel
+from pipelines.streaming.predicting.engine import SteppingModel, model_config
+from pipelines.streaming.predicting.onnx_engine import stream_state
 from pipelines.wording import one_line
 
 if TYPE_CHECKING:
-    from pipelines.model.continual_model import ContinualModel
     from pipelines.model.state import StreamState
 
 KEY = "stream"
@@ -48,17 +48,7 @@ class StreamSnapshot:
     settings: dict[str, Any]  # what must be the same when the stream goes on
 
 
-def keeps_snapshots(model: SteppingModel) -> ContinualModel:
-    """The model, where its state can be written to a file."""
-    if isinstance(model, OnnxStep):
-        raise UsageError(
-            f"--snapshot and --resume: {model.path} is an exported model, whose state has no file: stream the "
-            "checkpoint that it was made of"
-        )
-    return model
-
-
-def save_snapshot(path: Path, model: ContinualModel, snapshot: StreamSnapshot, model_name: str) -> None:
+def save_snapshot(path: Path, model: SteppingModel, snapshot: StreamSnapshot, model_name: str) -> None:
     """Write a snapshot atomically."""
     from pipelines.model.snapshot import save_state
 
@@ -69,10 +59,10 @@ def save_snapshot(path: Path, model: ContinualModel, snapshot: StreamSnapshot, m
         "settings": snapshot.settings,
         "model": model_name,
     }
-    save_state(snapshot.state, model.config, path, {KEY: json.dumps(value)})
+    save_state(snapshot.state, model_config(model), path, {KEY: json.dumps(value)})
 
 
-def load_snapshot(path: Path, model: ContinualModel) -> StreamSnapshot:
+def load_snapshot(path: Path, model: SteppingModel) -> StreamSnapshot:
     """Read a snapshot that was written for the same model."""
     if not path.exists():
         raise InputError(
@@ -95,7 +85,7 @@ def load_snapshot(path: Path, model: ContinualModel) -> StreamSnapshot:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} is a damaged snapshot ({one_line(str(error))})") from error
     try:
-        state = model.restore(path)
+        state = _restored(path, model)
     except OtherModelError as error:
         if name is None:
             raise
@@ -107,7 +97,15 @@ def load_snapshot(path: Path, model: ContinualModel) -> StreamSnapshot:
     return StreamSnapshot(state, sources, sink, settings)
 
 
-def _check_whole(sources: Sequence[SourceProgress], state: StreamState, model: ContinualModel) -> None:
+def _restored(path: Path, model: SteppingModel) -> StreamState:
+    if not isinstance(model, OnnxStep):
+        return model.restore(path)
+    from pipelines.model.snapshot import restore_state
+
+    return restore_state(path, model_config(model), lambda rows: stream_state(model.initial_state(rows)))
+
+
+def _check_whole(sources: Sequence[SourceProgress], state: StreamState, model: SteppingModel) -> None:
     """ValueError where the parts of a snapshot, each of them possible, do not fit together."""
     slots = [source.slot for source in sources if source.slot is not None]
     if len(set(slots)) < len(slots):

@@ -22,7 +22,7 @@ from pipelines.metrics.class_order import ClassOrder
 from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind
 from pipelines.metrics.rejection import Rejection
 from pipelines.settings import DEFAULT_MODEL, load_settings
-from pipelines.streaming.predicting.engine import SteppingModel
+from pipelines.streaming.predicting.engine import SteppingModel, model_config
 from pipelines.wording import listed
 
 if TYPE_CHECKING:
@@ -51,11 +51,7 @@ class StreamModel:
     @property
     def config(self) -> BaseConfig:
         """The configuration of the model, or of the one that was exported."""
-        if isinstance(self.model, OnnxStep):
-            from pipelines.model.kinds import config_from_json
-
-            return config_from_json(self.model.description.config)
-        return self.model.config
+        return model_config(self.model)
 
     @property
     def window(self) -> int:
@@ -88,6 +84,22 @@ class FeatureStreams:
                     )
                 self._factory = StreamFactory.for_spec(self._spec, self._weights, self._device)
             return self._factory.prototype()
+
+
+class SoundStreams(FeatureStreams):
+    """For a model that has its features inside: its rows are the sound itself."""
+
+    def __init__(self, description: StepDescription) -> None:
+        super().__init__(description.name, description.features, {}, "cpu")
+        self._description = description
+
+    def new(self) -> FeatureStream:
+        from pipelines.features.audio.hops import hop_extractor
+
+        said = self._description
+        assert said.features is not None and said.sample_rate is not None and said.samples is not None
+        hop = said.features.hop
+        return FeatureStream([hop_extractor(hop, said.sample_rate, said.samples)], hop)
 
 
 def open_model(
@@ -128,11 +140,6 @@ def open_model(
             raise UsageError(f"--precision {precision}: {path} has the precision that it was exported in: leave it out")
         model = OnnxStep(path)
         said = model.description
-        if said.samples is not None:
-            raise UsageError(
-                f"{path} has its features inside, for programs that have none: stream one that was exported without "
-                "--with-features"
-            )
     else:
         from pipelines.model.linear.packing import with_precision
 
@@ -149,6 +156,9 @@ def open_model(
         if len(class_names) != len(names):
             raise UsageError(f"--labels has {len(class_names)} names, but {path} has {len(names)} classes")
         names = tuple(class_names)
+    streams = FeatureStreams(str(name or path.stem), spec, weights or {}, device)
+    if isinstance(said, StepDescription) and said.samples is not None:
+        streams = SoundStreams(said)
     return StreamModel(
         name=str(name or path.stem),
         files=(path, *map(Path, (weights or {}).values())),
@@ -160,7 +170,7 @@ def open_model(
         # These rules were fitted on the scores as the model was trained to give them.
         rejection=said.rejection if activation in (None, said.score_kind) else None,
         order=said.order if activation in (None, said.score_kind) else None,
-        feature_streams=FeatureStreams(str(name or path.stem), spec, weights or {}, device),
+        feature_streams=streams,
     )
 
 
