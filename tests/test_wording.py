@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.wording import did_you_mean, listed, nearest, one_line
+from pipelines.wording import counted, did_you_mean, listed, nearest, one_line
+
+
+def test_one_is_singular() -> None:
+    assert [counted(number, "recording") for number in (0, 1, 2000)] == [
+        "0 recordings",
+        "1 recording",
+        "2,000 recordings",
+    ]
 
 
 def test_lists_stay_short() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from cotrans_cli.display.evaluation import evaluation_progress
 from cotrans_cli.main import run
 from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.datasets.opening import open_dataset
@@ -373,3 +374,14 @@ def test_another_network_of_the_same_width_is_refused(tmp_path: Path, capsys: Ou
         "these come from other options of musicnn (network=mtt, not network=msd); leave --feature-dir and --features "
         "out to have its own made"
     )
+
+
+def test_extraction_says_where_it_is_without_a_terminal(capsys: Output) -> None:
+    for quiet in (False, True):
+        with evaluation_progress(quiet) as progress:
+            for done in range(45):
+                progress.on_item(done, 44, "clip")
+    assert capsys.readouterr().err.splitlines() == [
+        "features: 20 of 44 recordings",
+        "features: 40 of 44 recordings",
+    ]

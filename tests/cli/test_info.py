@@ -59,6 +59,7 @@ def test_a_built_in_model_says_how_it_was_trained(capsys: Output) -> None:
     assert run(["info", "spoken-digits"]) == 0
     text = capsys.readouterr().out
     assert "dataset digits" in text and "seed 1, epoch 10" in text
+    assert "{" not in text and "none positions" not in text
     assert run(["info", "spoken-digits", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["provenance"]["recipe"]["data"]["options"]["fold"] == "none"
 

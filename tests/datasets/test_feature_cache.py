@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from pipelines.datasets.item import Item
-from pipelines.datasets.rows.feature_cache import cached_features
+from pipelines.datasets.rows.feature_cache import MOST_WORKERS, WORTH_A_WORKER, _worth, cached_features
 from pipelines.datasets.source import FeatureOptions
 from pipelines.features.request import FeatureRequest
 from tests.features.made_recordings import write_sound
@@ -25,3 +26,10 @@ def test_links_of_one_name_in_several_folders_do_not_meet(tmp_path: Path) -> Non
     options = FeatureOptions(FeatureRequest("logmel"), cache=str(tmp_path / "cache"), workers=1)
     cat, dog = (cached.features[0] for cached in cached_features(items, options).items)
     assert cat != dog and not np.array_equal(np.load(cat), np.load(dog))
+
+
+@pytest.mark.parametrize(("threads", "hours", "processes"), [(1, 9, 1), (3, 9, 3), (64, 9, MOST_WORKERS), (3, 0, 0)])
+def test_threads_bound_the_processes(threads: int, hours: int, processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    assert hours * 3600 >= MOST_WORKERS * WORTH_A_WORKER or not hours
+    assert _worth([Item("a", "train", duration=3600.0)] * hours) == processes

@@ -93,7 +93,8 @@ def test_gtzan_clips_and_folder_both_kinds(tmp_path: Path) -> None:
     means = scores.reshape(20, 6, 10).mean(axis=1).argmax(axis=1)
     assert values["poolings"]["mean"]["accuracy"] == pytest.approx((means == truth).mean())
     assert values["poolings"]["last"]["accuracy"] == pytest.approx((scores[5::6].argmax(axis=1) == truth).mean())
-    assert "clips" in run("--dataset", "gtzan", "--predictions", path).stdout
+    text = run("--dataset", "gtzan", "--predictions", path).stdout
+    assert "by the vote of its tokens; 20 clips" in text and "majority" not in text  # which is the baseline's name
     both = json.loads(run("--dataset", "folder", "--predictions", path, "--json").stdout)
     assert both["clips"]["poolings"] == values["poolings"] and 0 < both["mAP"] < 1
 

@@ -45,7 +45,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     network = ContinualTransformer(
         ModelConfig(input_width=spec.width, width=32, heads=2, feed_forward=32, window=5, blocks=1, classes=3)
     )
-    rule = Rejection("energy", -0.5, 1.5)
+    rule = Rejection("both", -0.5, 1.5, early=(2.0, 1.0), by_class=(-0.5, 0.5, -0.5))
     save_checkpoint(path, network.eval(), CLASSES, spec, score_kind="sigmoid", rejection=rule, smoothing=0.5)
     return path
 
