@@ -38,6 +38,7 @@ SOUND = ("spoken-digits", "sound-events", "music-genre")
 VIDEO = ("golf-swing", "objects")
 VIDEO_SHARE = 10  # videos are so many times shorter than sound
 FAST = ["--fast", "--threads", "1"]
+MOST_LAG = 10  # rows, of any built-in model
 SHORT = 1.0  # seconds of media, for what a command takes before it gets going
 ENTRY = "import sys; from cotrans_cli.main import main; sys.argv[0] = 'cotrans'; sys.exit(main())"
 
@@ -215,12 +216,13 @@ def _run(checkout: Path, arguments: list[str], kill_after_first: bool = False) -
 
 
 def _difference(ours: Path, theirs: Path) -> float:
-    """Of all scores, beside the largest of them."""
+    """Of the scores that both give, beside the largest of them: version 0.1 leaves the last rows of a lag unanswered."""
     values = [
         np.array([json.loads(line)["scores"] for line in path.read_text().splitlines()]) for path in (ours, theirs)
     ]
-    assert values[0].shape == values[1].shape, "the two revisions give different numbers of rows"
-    return float(np.abs(values[0] - values[1]).max() / np.abs(values[1]).max())
+    rows = min(map(len, values))
+    assert max(map(len, values)) - rows <= MOST_LAG, "the two revisions give different numbers of rows"
+    return float(np.abs(values[0][:rows] - values[1][:rows]).max() / np.abs(values[1]).max())
 
 
 def write_sound(path: Path, seconds: float, seed: int = 0) -> Path:
