@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pipelines.errors import ConfigurationError
-from pipelines.features.audio import build_audio_extractor
+from pipelines.features.audio import AUDIO_EXTRACTORS, build_audio_extractor, needs_weights
 from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import ExtractorSpec, FeatureSpec, Option, spec_difference
 from pipelines.features.stream_factory import StreamFactory, known_options
 
 # Options that decide which numbers a row holds: with others, nothing in it means what the model has learned.
 DECISIVE = ("network", "output")
-BRING_WEIGHTS = (
-    "musicnn",
-    "logmel",
-    "speech",
-)  # extractors that can be built anywhere, to see what their defaults come to
+BRING_WEIGHTS = ("musicnn", "speech")  # extractors that take a weight file, and have one where none is given
 
 
 def check_features(given: FeatureSpec | None, wanted: FeatureSpec | None, model: str, remedy: str) -> str | None:
@@ -34,7 +30,7 @@ def check_features(given: FeatureSpec | None, wanted: FeatureSpec | None, model:
 
 
 def flags_for(given_spec: FeatureSpec, wanted: FeatureSpec) -> str:
-    """What a command line that gives `found` lacks or has otherwise: "--hop 0.25 --feature-option network=mtt"."""
+    """What a command line that gives `given_spec` lacks or has otherwise: "--hop 0.25 --feature-option network=mtt"."""
     flags = [f"--features {wanted.name}"] if given_spec.name != wanted.name else []
     flags += [f"--hop {wanted.hop:g}"] if given_spec.hop != wanted.hop else []
     given = {part.name: _chosen(part, given_spec.hop) for part in given_spec.parts}
@@ -58,7 +54,8 @@ def _is_other(given: FeatureSpec, wanted: FeatureSpec) -> bool:
 
 def _chosen(part: ExtractorSpec, hop: float) -> dict[str, Option]:
     """The options of an extractor that are not at their defaults, some of which follow from the hop."""
-    built = part.name in BRING_WEIGHTS
+    # One that can be built anywhere says what its defaults come to.
+    built = part.name in AUDIO_EXTRACTORS and (part.name in BRING_WEIGHTS or not needs_weights(part.name))
     defaults = build_audio_extractor(part.name, hop).spec.options if built else known_options(part.name)
     return {key: value for key, value in part.options.items() if defaults.get(key) != value}
 

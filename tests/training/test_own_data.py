@@ -99,6 +99,13 @@ def test_flags_are_not_decided_again(tmp_path: Path) -> None:
     assert request is not None and (request.names, request.hop) == ("musicnn+logmel+speech", 0.1)
 
 
+def test_what_is_said_of_the_choices_names_the_flags_that_win(tmp_path: Path) -> None:
+    flags = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 2.0)), "training.epochs": 3}
+    texts = {choice.what: str(choice) for choice in plan_recipe(None, flags).choices}
+    assert texts["learning"].endswith("; yours: epochs 3") and "epochs of 1 step, " in texts["learning"]
+    assert "yours" not in texts["window"] + texts["features"] + texts["variation"]
+
+
 def test_feature_files_without_a_rate_count_in_rows(tmp_path: Path) -> None:
     for number in range(4):
         for label in ("a", "b"):
@@ -134,3 +141,4 @@ def test_rules_stay_within_their_bounds(count: int, seconds: float, hop: float) 
 def test_a_coarse_score_is_said() -> None:
     assert coarse_score(0) is None and coarse_score(20) is None
     assert "one of them is 12 points" in str(coarse_score(8))
+    assert str(coarse_score(1)).startswith("only 1 recording to")

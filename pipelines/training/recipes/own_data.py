@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from pipelines.features.default_features import Tracks, tracks_of
 from pipelines.features.request import DEFAULT_HOP, FeatureRequest
 from pipelines.training.recipes.recipe import ModelOptions, Recipe
 from pipelines.training.recipes.recipe_file import build_recipe, default_recipes, paper_recipe
+from pipelines.wording import counted
 
 DEFAULT_PRESET = ModelOptions().preset
 OWN_DATA = "folder"  # the dataset whose recipe follows from its files
@@ -61,9 +62,15 @@ class Choice:
     values: Mapping[str, Any]  # by "section.key"
     text: str  # "10 rows = 2.5 s"
     reason: str  # "half a clip, so that a change shows soon"
+    given: Mapping[str, Any] = field(default_factory=dict)  # what the user's flags say in place of some values
+
+    def beside(self, flags: Mapping[str, Any]) -> Choice:
+        """The same, with the flags that win over it."""
+        return replace(self, given={key: flags[key] for key in self.values if key in flags})
 
     def __str__(self) -> str:
-        return f"{self.what:12} {self.text}: {self.reason}"
+        own = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in self.given.items())
+        return f"{self.what:12} {self.text}: {self.reason}" + (f"; yours: {own}" if own else "")
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,7 @@ def plan_recipe(
     facts = data_facts(dataset, request, recipe.data.validate_on)
     if default_recipes(recipe.model.preset) == (paper_recipe(recipe.model.preset),):  # else it has one of our own
         choices += [_window(facts, recipe.model.preset), _learning(facts), _regularisation(facts, recipe.model.preset)]
-    choices = [choice for choice in choices if choice.values.keys() - given.keys()]
+    choices = [choice.beside(given) for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
     return PlannedRecipe(build_recipe(None, {**decided, **given}, named), tuple(choices))
 
@@ -233,9 +240,9 @@ def _learning(facts: DataFacts) -> Choice:
         "training.ema": 0.99 if steps * epochs < 2 * STEPS else 0.998,
         "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
     }
-    text = f"{epochs} epochs of {steps} steps, rate {rate:g} along a cosine, batches of {batch}"
+    text = f"{epochs} epochs of {counted(steps, 'step')}, rate {rate:g} along a cosine, batches of {batch}"
     stop = ", ended early when nothing gets better" if facts.validation else ""
-    return Choice("learning", values, text, f"{facts.recordings} recordings to train on{stop}")
+    return Choice("learning", values, text, f"{counted(facts.recordings, 'recording')} to train on{stop}")
 
 
 def _batch(units: int) -> int:
@@ -282,6 +289,6 @@ def coarse_score(recordings: int) -> str | None:
     if not 0 < recordings < COARSE:
         return None
     return (
-        f"only {recordings} recordings to validate on: one of them is {100 / recordings:.0f} points of accuracy, so "
-        "the score is coarse; more data, or --validation with a larger share, make it finer"
+        f"only {counted(recordings, 'recording')} to validate on: one of them is {100 / recordings:.0f} points of "
+        "accuracy, so the score is coarse; more data, or --validation with a larger share, make it finer"
     )
