@@ -67,6 +67,8 @@ def test_what_is_scored_is_what_a_stream_gives(root: Path) -> None:
     classifier.load_state_dict(load_checkpoint(model.files[0]).model.classifier.state_dict())
     network = build_motion_extractor(None, False, {}).network
     clip = train_motion.read_clip(path, swing, None)
-    scored = train_motion.predictions_of(network, classifier, [clip]).scores
+    assert model.order is not None
+    own, _ = train_motion.predictions_of(network, classifier, [clip], model.order)
+    scored = own.scores
     streamed = probabilities(scores_of(played([path], model)), "softmax")
     np.testing.assert_allclose(streamed[train_motion.LAG :], scored, atol=2e-3)  # the maps are float16

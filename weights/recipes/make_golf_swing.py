@@ -32,6 +32,11 @@ TRUST = 0.2
 REST = 10.0  # seconds after a swing until people stand for the next one
 
 
+def swing_order(setup: float) -> ClassOrder:
+    """How the phases follow each other. setup: seconds before a swing, in the clips that were trained on."""
+    return ClassOrder((setup, *[WITHIN] * (len(PHASES) - 2), REST), TRUST, alike=True)
+
+
 def make_golf_swing(classifier: Path, target: Path) -> None:
     """A linear layer on rows that remember a second; it speaks of the picture 8 rows ago."""
     features = StreamFactory(FeatureRequest("motion", hop=1 / RATE)).prototype().spec
@@ -42,8 +47,7 @@ def make_golf_swing(classifier: Path, target: Path) -> None:
     with torch.no_grad():
         model.classifier.weight.copy_(weights["weight"])
         model.classifier.bias.copy_(weights["bias"])
-    setup = described["dwells"][0]  # seconds before a swing, in the clips that it was trained on
-    order = ClassOrder((setup, *[WITHIN] * (len(PHASES) - 2), REST), TRUST, alike=True)
+    order = swing_order(described["dwells"][0])
     provenance = {
         "source": described["trained_on"],
         "licence": described["licence"],

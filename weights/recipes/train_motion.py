@@ -1,12 +1,14 @@
 """Trains the network of the extractor `motion` on golf swings: weights/motion_golf.safetensors.
 
-python weights/recipes/train_motion.py GOLF/ motion_golf.safetensors --fold 3 --maps /tmp/maps
+python weights/recipes/train_motion.py GOLF/ motion_golf.safetensors --fold none --maps /tmp/maps
 
-Clips of the other folds, three quarters of the pieces from around the swing and the others from anywhere. The network
-and a classifier of nine phases, which is written beside it, are trained together; a phase is asked for 8 frames after
-its picture. Half of the pieces are mirrored; all are moved by up to one cell, and flow, change and grey are scaled at
-random. The clips of the fold that was kept out are scored at the end, whole, as `cotrans evaluate --dataset golf` does:
-the figures stand beside the network as .json, the scores of every frame as .npz (`cotrans evaluate --predictions`).
+Clips of the folds that are not kept out, three quarters of the pieces from around the swing and the others from
+anywhere. The network and a classifier of nine phases, which is written beside it, are trained together; a phase is
+asked for 8 frames after its picture. Half of the pieces are mirrored; all are moved by up to one cell, and flow, change
+and grey are scaled at random. The clips of the fold that was kept out are scored at the end, whole, as `cotrans
+evaluate --dataset golf` does: the figures stand beside the network as .json, the scores of every frame as .npz
+(`cotrans evaluate --predictions`). --epochs, --lag and --dilations are for trials: the extractor and the model have the
+numbers that stand below.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import argparse
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,11 @@ from pipelines.evaluation.scores.ordered_events import score_events
 from pipelines.evaluation.scores.predictions import Predictions, make_predictions, write_predictions
 from pipelines.features.media import decode
 from pipelines.features.media.info import VideoFrame
-from pipelines.features.video.motion import CELLS, MAPS, WIDTH, MotionNetwork, grey_square, motion_maps
+from pipelines.features.video.motion import CELLS, DILATIONS, MAPS, WIDTH, MotionNetwork, grey_square, motion_maps
 from pipelines.files import atomic_write
+from pipelines.metrics.class_order import ClassOrder, OrderFilter
 from pipelines.metrics.probabilities import probabilities
+from weights.recipes.make_golf_swing import swing_order
 
 RATE = 29.97  # frames per second of the clips
 LAG = 8  # frames: 0.27 s
@@ -101,27 +105,47 @@ def piece_of(clip: Clip, draw: random.Random) -> tuple[NDArray[np.float32], NDAr
     )
 
 
-def train(clips: Sequence[Clip], seed: int) -> tuple[MotionNetwork, nn.Linear]:
+@dataclass(frozen=True)
+class Trial:
+    """What may differ between runs."""
+
+    seed: int
+    epochs: int
+    lag: int  # frames
+    dilations: tuple[int, ...]  # of the convolutions in time
+
+    def __str__(self) -> str:
+        changed = [f"--seed {self.seed}"]
+        if self.epochs != EPOCHS:
+            changed.append(f"--epochs {self.epochs}")
+        if self.lag != LAG:
+            changed.append(f"--lag {self.lag}")
+        if self.dilations != DILATIONS:
+            changed.append(f"--dilations {' '.join(map(str, self.dilations))}")
+        return " ".join(changed)
+
+
+def train(clips: Sequence[Clip], trial: Trial) -> tuple[MotionNetwork, nn.Linear]:
     """The network and the classifier after all epochs."""
-    torch.manual_seed(seed)
-    draw = random.Random(seed)
-    network, classifier = MotionNetwork(), nn.Linear(WIDTH, len(PHASES))
+    torch.manual_seed(trial.seed)
+    draw = random.Random(trial.seed)
+    network, classifier = MotionNetwork(trial.dilations), nn.Linear(WIDTH, len(PHASES))
     parameters = [*network.parameters(), *classifier.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=HIGHEST_RATE, weight_decay=WEIGHT_DECAY)
-    steps = EPOCHS * (len(clips) // BATCH)
+    steps = trial.epochs * (len(clips) // BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, HIGHEST_RATE, total_steps=steps, pct_start=0.15)
     order = list(clips)
-    for _ in range(EPOCHS):
+    for _ in range(trial.epochs):
         draw.shuffle(order)
         for begin in range(0, len(order) - BATCH + 1, BATCH):
             pieces = [piece_of(clip, draw) for clip in order[begin : begin + BATCH]]
             maps = torch.from_numpy(np.stack([maps for maps, _ in pieces]))
             phases = torch.from_numpy(np.stack([phases for _, phases in pieces]))
             tokens = network.tokens(maps.view(-1, MAPS, CELLS, CELLS)).view(BATCH, PIECE, -1)
-            logits = classifier(network.through_time(tokens))[:, LAG:]
+            logits = classifier(network.through_time(tokens))[:, trial.lag :]
             loss = functional.cross_entropy(
                 logits.flatten(0, 1),
-                phases[:, : PIECE - LAG].flatten(),
+                phases[:, : PIECE - trial.lag].flatten(),
                 ignore_index=SKIPPED,
                 label_smoothing=LABEL_SMOOTHING,
             )
@@ -134,27 +158,34 @@ def train(clips: Sequence[Clip], seed: int) -> tuple[MotionNetwork, nn.Linear]:
 
 
 @torch.inference_mode()
-def predictions_of(network: MotionNetwork, classifier: nn.Linear, clips: Sequence[Clip]) -> Predictions:
-    """What the model says about every frame, 8 frames after it or at the end of the clip."""
-    scores = []
+def predictions_of(
+    network: MotionNetwork, classifier: nn.Linear, clips: Sequence[Clip], order: ClassOrder, lag: int = LAG
+) -> tuple[Predictions, Predictions]:
+    """What the model says of every frame, `lag` frames after it or at the end of the clip: by itself, and in order."""
+    scores, named = [], []
+    following = OrderFilter(order, 1 / RATE)
     for clip in clips:
         logits = classifier(network(torch.from_numpy(clip.maps.astype(np.float32)))).numpy()
-        about = np.minimum(np.arange(len(logits)) + LAG, len(logits) - 1)
-        scores.append(probabilities(logits[about], "softmax"))
+        heard = probabilities(np.concatenate([logits, np.repeat(logits[-1:], lag, axis=0)]), "softmax")
+        scores.append(heard[lag:])
+        named.append(following.decode(heard)[lag:])
     names = np.repeat([clip.swing.file for clip in clips], [len(clip.maps) for clip in clips])
     labels = np.concatenate([clip.phases for clip in clips])
-    return make_predictions(np.concatenate(scores).astype(np.float32), labels, names, classes=PHASES)
+    own = make_predictions(np.concatenate(scores).astype(np.float32), labels, names, classes=PHASES)
+    return own, replace(own, scores=np.concatenate(named).astype(np.float32))
 
 
-def score(predictions: Predictions, clips: Sequence[Clip], known: set[str]) -> dict[str, Any]:
+def score(own: Predictions, named: Predictions, clips: Sequence[Clip], known: set[str]) -> dict[str, Any]:
     """PCE and frame accuracy of all clips, of those whose players are in no training clip, and PCE player by player."""
-    players = np.array([clip.swing.player for clip in clips])[predictions.video]
+    players = np.array([clip.swing.player for clip in clips])[own.video]
     unseen = ~np.isin(players, sorted(known))
-    parts = {"all": predictions, "unseen_players": predictions.select(unseen)}
+    parts = {"all": np.ones(own.frames, np.bool_), "unseen_players": unseen}
     results: dict[str, Any] = {
-        name: score_events(part, PHASES).to_dict() for name, part in parts.items() if part.frames
+        name: score_events(own.select(part), PHASES, named.select(part)).to_dict()
+        for name, part in parts.items()
+        if part.any()
     }
-    each = [score_events(predictions.select(players == player), PHASES).pce for player in np.unique(players)]
+    each = [score_events(own.select(players == player), PHASES).pce for player in np.unique(players)]
     results["players"] = {
         "players": len(each),
         "mean_pce": float(np.mean(each)),
@@ -175,19 +206,23 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     parser.add_argument("--fold", default="3", help="not trained on, scored at the end; 'none': all are trained on")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--lag", type=int, default=LAG, help="frames")
+    parser.add_argument("--dilations", type=int, nargs="+", default=DILATIONS, help="of the convolutions in time")
     parser.add_argument("--maps", type=Path, help="folder of maps, which are computed once for all runs")
     chosen = parser.parse_args()
     swings = [swing for swing in read_swings(chosen.root / TABLE) if swing.fold != TEST_FOLD]
     clips = [read_clip(chosen.root / "clips" / swing.file, swing, chosen.maps) for swing in swings]
     training = [clip for clip in clips if clip.swing.fold != chosen.fold]
     kept_out = [clip for clip in clips if clip.swing.fold == chosen.fold]
-    network, classifier = train(training, chosen.seed)
+    trial = Trial(chosen.seed, chosen.epochs, chosen.lag, tuple(chosen.dilations))
+    network, classifier = train(training, trial)
     description: dict[str, Any] = {
         "network": "motion-golf",
         "trained_on": f"GolfDB, folds {', '.join(sorted({clip.swing.fold for clip in training}))}: "
         f"{len(training)} clips at normal speed",
         "licence": "CC BY-NC 4.0: for non-commercial use",
-        "made_by": f"weights/recipes/train_motion.py --fold {chosen.fold} --seed {chosen.seed}",
+        "made_by": f"weights/recipes/train_motion.py --fold {chosen.fold} {trial}",
     }
     with atomic_write(chosen.target) as temporary:
         save_file(network.state_dict(), temporary, {"motion": json.dumps(description)})
@@ -195,10 +230,11 @@ def main() -> None:
     with atomic_write(chosen.target.with_name("classifier.safetensors")) as temporary:
         save_file(classifier.state_dict(), temporary, {"classifier": json.dumps(beside)})
     if kept_out:
-        predictions = predictions_of(network, classifier, kept_out)
-        write_predictions(chosen.target.with_suffix(".npz"), predictions)
+        order = swing_order(dwells(training)[0])
+        own, named = predictions_of(network, classifier, kept_out, order, trial.lag)
+        write_predictions(chosen.target.with_suffix(".npz"), own)
         known = {clip.swing.player for clip in training}
-        results = {"fold": chosen.fold, "seed": chosen.seed, **score(predictions, kept_out, known)}
+        results = {"fold": chosen.fold, **asdict(trial), **score(own, named, kept_out, known)}
         with atomic_write(chosen.target.with_suffix(".json")) as temporary:
             temporary.write_text(json.dumps(results, indent=1), encoding="utf-8")
 

@@ -8,6 +8,7 @@ convolutions in time, which reach 28 rows back, make a row of the tokens. A row 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -49,8 +50,10 @@ class MotionNetwork(nn.Module):
 
     width = WIDTH
 
-    def __init__(self) -> None:
+    def __init__(self, dilations: Sequence[int] = DILATIONS) -> None:
+        """dilations: others than those of the extractor are for trials of how far back to look."""
         super().__init__()
+        self.dilations = tuple(dilations)
         pairs = list(zip((MAPS, *CHANNELS), CHANNELS, strict=False))
         self.convolutions = nn.ModuleList(nn.Conv2d(a, b, 3, stride=2, padding=1, bias=False) for a, b in pairs)
         self.norms = nn.ModuleList(nn.BatchNorm2d(channels) for channels in CHANNELS)
@@ -59,7 +62,7 @@ class MotionNetwork(nn.Module):
         self.linear = nn.Linear(CHANNELS[-1] * cells * cells, TOKEN)
         self.norm = nn.BatchNorm1d(TOKEN)
         self.inward = nn.Conv1d(TOKEN, WIDTH, 1)
-        self.temporal = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, TAPS, dilation=dilation) for dilation in DILATIONS)
+        self.temporal = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, TAPS, dilation=dilation) for dilation in self.dilations)
 
     def tokens(self, maps: Tensor) -> Tensor:
         """(b, 5, 20, 20) -> (b, 96)."""
@@ -70,7 +73,7 @@ class MotionNetwork(nn.Module):
     def through_time(self, tokens: Tensor) -> Tensor:
         """Whole recordings at once: (b, T, 96) -> (b, T, 64); before their start there is nothing."""
         x = self.inward(tokens.transpose(1, 2))
-        for layer, dilation in zip(self.temporal, DILATIONS, strict=True):
+        for layer, dilation in zip(self.temporal, self.dilations, strict=True):
             x = x + layer(functional.pad(x, ((TAPS - 1) * dilation, 0))).relu()
         return torch.relu(x).transpose(1, 2)
 
