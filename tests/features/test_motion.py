@@ -69,7 +69,7 @@ def test_steps_equal_the_whole_recording() -> None:
     maps = torch.randn(2 * REACH + 9, MAPS, 20, 20, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         rows = np.stack([steps.step(each) for each in maps.numpy()])
-        np.testing.assert_allclose(rows, network(maps), atol=1e-5, rtol=0)
+        np.testing.assert_allclose(rows, network(maps), atol=1e-5, rtol=1e-5)
         # A row depends on what came up to REACH rows before it and on nothing else.
         changed = maps.clone()
         changed[0] += 1
