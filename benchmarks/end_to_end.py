@@ -216,7 +216,7 @@ def _run(checkout: Path, arguments: list[str], kill_after_first: bool = False) -
 
 
 def _difference(ours: Path, theirs: Path) -> float:
-    """Of the scores that both give, beside the largest of them: version 0.1 leaves the last rows of a lag unanswered."""
+    """Of the scores that both give, beside the largest of them: version 0.1 leaves the last rows of a lag open."""
     values = [
         np.array([json.loads(line)["scores"] for line in path.read_text().splitlines()]) for path in (ours, theirs)
     ]

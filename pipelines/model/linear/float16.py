@@ -1,45 +1,63 @@
 """Linear layers whose weights are float16: half the memory to read for one row, which is what a step waits for.
 
-One row is multiplied in float16 with sums in float32. Processors without float16 arithmetic are slow at that for
-many rows, so these take the weights as float32: the same weights, at about the time of a float32 layer.
+Rows and sums stay float32. The product is FBGEMM's, which PyTorch has on x86; elsewhere the weights are widened for
+every product: the same numbers to rounding, at about the time of a float32 layer. Small layers fit the cache and wait
+for calls, not for memory: they keep their float16 numbers widened.
 """
 
 from __future__ import annotations
+
+from functools import cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pipelines.model.linear.projection import PackedProjection
+from pipelines.model.linear.projection import SMALL, PackedProjection
 
 
 class Float16Projection(PackedProjection):
-    """Weights (out, in) float16, activations float32."""
+    """Weights (out, in) of float16 numbers, activations float32."""
 
-    weight: Tensor
+    weight: Tensor  # float16; float32 in small layers
 
     def _pack(self, weight: Tensor) -> None:
-        self.register_buffer("weight", weight.half())
+        half = weight.half()
+        self.large = weight.numel() >= SMALL
+        self.register_buffer("weight", half if self.large else half.float())
+        self._parts: dict[tuple[int, int | None], Any] = {}  # outputs from … to, as FBGEMM wants them
 
     def project_part(self, rows: Tensor, first: int, last: int | None = None, biased: bool = True) -> Tensor:
         buffers = self._buffers
         weight, bias = buffers["weight"], buffers["bias"] if biased else None
         assert weight is not None
+        if bias is not None and (first or last is not None):
+            bias = bias[first:last]
+        # Packed weights are no tensors: what is traced for an export takes the others.
+        if self.large and has_fbgemm() and not torch.compiler.is_compiling():
+            product: Tensor = torch.ops.quantized.linear_dynamic_fp16(rows, self._packed_part(weight, first, last))
+            return product if bias is None else product.add_(bias)
         if first or last is not None:
-            weight, bias = weight[first:last], None if bias is None else bias[first:last]
-        if rows.numel() != rows.shape[-1]:
-            return F.linear(rows, weight.to(rows.dtype), bias)
-        product = F.linear(rows.half(), weight).to(rows.dtype)
-        return product if bias is None else product.add_(bias)
+            weight = weight[first:last]
+        return F.linear(rows, weight.to(rows.dtype), bias)
+
+    def _packed_part(self, weight: Tensor, first: int, last: int | None) -> Any:
+        part = self._parts.get((first, last))
+        if part is None:
+            wide = weight[first:last].float().contiguous()
+            part = self._parts[first, last] = torch.ops.quantized.linear_prepack_fp16(wide, None)
+        return part
 
     def dense_weight(self) -> Tensor:
         return self.weight.float()
 
 
-def float16_problem() -> str | None:
-    """What keeps this machine from float16 products; None: nothing."""
+@cache
+def has_fbgemm() -> bool:
+    """Whether this build of PyTorch multiplies float16 weights by float32 rows."""
     try:
-        F.linear(torch.ones(1, 2, dtype=torch.float16), torch.ones(2, 2, dtype=torch.float16))
-    except RuntimeError:
-        return "this build of PyTorch has no float16 products on a CPU"
-    return None
+        torch.ops.quantized.linear_prepack_fp16(torch.ones(2, 2), None)
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False
+    return True

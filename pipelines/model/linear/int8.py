@@ -15,11 +15,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pipelines.model.linear.projection import PackedProjection
+from pipelines.model.linear.projection import SMALL, PackedProjection
 
 LARGEST = 127
-SMALL = 2**16  # weights below which a layer is small: int8 saves no time there, and its errors weigh more
-TINY = 2.0**-126  # the smallest normal float32: the largest magnitude of a row of zeros
+TINY = 2.0**-119  # the largest magnitude of rows that have less; a 127th of it is a normal float32
 
 
 class Int8Projection(PackedProjection):
@@ -29,9 +28,9 @@ class Int8Projection(PackedProjection):
     scale: Tensor  # (out,) what a weight of 1 is worth
 
     def _pack(self, weight: Tensor) -> None:
-        scaled, largest = scale_rows(weight)
+        scaled, row_scale = scale_rows(weight)
         self.register_buffer("weight", scaled.round_().char().t())
-        self.register_buffer("scale", largest.squeeze(1) / LARGEST)
+        self.register_buffer("scale", row_scale.squeeze(1))
         self.fine = weight.numel() < SMALL  # whether rows have two parts
 
     def project_part(self, rows: Tensor, first: int, last: int | None = None, biased: bool = True) -> Tensor:
@@ -41,22 +40,21 @@ class Int8Projection(PackedProjection):
         if first or last is not None:
             weight, scale = weight[:, first:last], scale[first:last]
             bias = None if bias is None else bias[first:last]
-        product, largest = self._product(rows if rows.dim() == 2 else rows.reshape(-1, rows.shape[-1]), weight)
-        product.mul_(scale)
-        row_scale = largest.mul_(1 / LARGEST)
+        product, row_scale = self._product(rows if rows.dim() == 2 else rows.reshape(-1, rows.shape[-1]), weight)
+        product = product * scale
         result = product.mul_(row_scale) if bias is None else torch.addcmul(bias, product, row_scale)
         return result if rows.dim() == 2 else result.view(*rows.shape[:-1], -1)
 
     def _product(self, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Σ q(x) q(w) of rows (m, in) and weights (in, out): (m, out), and the rows' largest magnitudes (m, 1)."""
-        scaled, largest = scale_rows(rows)
+        """Σ q(x) q(w) of rows (m, in) and weights (in, out): (m, out), and what 1 is worth in each row (m, 1)."""
+        scaled, row_scale = scale_rows(rows)
         if not self.fine:
-            return torch._int_mm(scaled.round_().char(), weight).float(), largest
+            return torch._int_mm(scaled.round_().char(), weight), row_scale
         coarse = scaled.round()
         rest = scaled.sub_(coarse).mul_(2 * LARGEST).round_()  # what is left is at most a half
         both = torch._int_mm(torch.cat([coarse, rest]).char(), weight).float()
         count = rows.shape[0]  # a tracer takes len() for a constant
-        return both[:count].add_(both[count:], alpha=1 / (2 * LARGEST)), largest
+        return both[:count].add_(both[count:], alpha=1 / (2 * LARGEST)), row_scale
 
     def dense_weight(self) -> Tensor:
         return self.weight.t() * self.scale.unsqueeze(1)
@@ -84,9 +82,12 @@ class Int8InputProjection(Int8Projection):
 
 
 def scale_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows (m, k) from -127 to 127, and the largest magnitude of each (m, 1), which became 127."""
-    largest = rows.abs().amax(-1, keepdim=True).clamp_min_(TINY)
-    return rows.div(largest).mul_(LARGEST), largest
+    """Rows (m, k) from -127 to 127, and what 1 is worth in each of them (m, 1).
+
+    A step of a large layer takes tens of microseconds, and so do ten small operations: these are few.
+    """
+    row_scale = torch.linalg.vector_norm(rows, torch.inf, -1, keepdim=True).clamp_min_(TINY).mul_(1 / LARGEST)
+    return rows / row_scale, row_scale
 
 
 def int8_problem() -> str | None:

@@ -12,9 +12,9 @@ from torch import nn
 
 from pipelines.errors import ConfigurationError, MissingDependencyError
 from pipelines.model.continual_model import ContinualModel
-from pipelines.model.linear.float16 import Float16Projection, float16_problem
-from pipelines.model.linear.int8 import SMALL, Int8InputProjection, Int8Projection, int8_problem
-from pipelines.model.linear.projection import PackedProjection, Projection
+from pipelines.model.linear.float16 import Float16Projection
+from pipelines.model.linear.int8 import Int8InputProjection, Int8Projection, int8_problem
+from pipelines.model.linear.projection import SMALL, PackedProjection, Projection
 from pipelines.model.precision import Precision, parse_precision
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -38,7 +38,7 @@ class Kernel:
 
 
 KERNELS: dict[Precision, Kernel] = {
-    "float16": Kernel(Float16Projection, Float16Projection, Float16Projection, float16_problem),
+    "float16": Kernel(Float16Projection, Float16Projection, Float16Projection, lambda: None),
     "int8": Kernel(Int8Projection, Int8InputProjection, Float16Projection, int8_problem),
 }
 

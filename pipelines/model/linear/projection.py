@@ -7,6 +7,8 @@ from abc import abstractmethod
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+SMALL = 2**16  # weights below which a layer is small: it fits the cache, so that fewer bits save no time
+
 
 class Projection(nn.Linear):
     """A linear layer of float32 weights."""
