@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,10 +78,11 @@ def test_chunk_gradient_is_window_gradient(changes: dict, partial: bool) -> None
     assert max(float(gradient.abs().max()) for gradient in by_chunk.values()) > 1e-3
 
 
+@pytest.mark.parametrize("changes", [{}, {"lag": 2, "positional": "relative"}], ids=["plain", "lag"])
 @pytest.mark.parametrize("mode", ["chunk", "window"])
-def test_products_in_16_bits_give_nearly_the_same_loss_and_gradients_in_32(mode: str) -> None:
+def test_products_in_16_bits_give_nearly_the_same_loss_and_gradients_in_32(mode: str, changes: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    model = ContinualTransformer(tiny_config())
+    model = ContinualTransformer(tiny_config(**changes))
     batch = loader().load([Sample(0, 0, WINDOW, WINDOW - 1), Sample(1, 6, 6 + WINDOW, 5 + WINDOW)], epoch=0, step=0)
     losses = {}
     for bfloat16 in (False, True):

@@ -246,7 +246,7 @@ class Block(nn.Module):
         wanted = torch.clamp(place[:, size:] - (size - 1), min=0) - place[:, :1]
         last = min(length, size)
         ring = recent.clone()
-        ring[batch_rows, place[:, -last:] % size] = tokens[:, -last:]
+        ring[batch_rows, place[:, -last:] % size] = tokens[:, -last:].to(ring.dtype)  # training may use 16 bits
         return timeline[batch_rows, wanted], ring
 
     # ---- retroactive: all rows, brought up to date by one token --------------------------------------------
