@@ -35,7 +35,7 @@ FORMAT = "cotrans-model"
 VERSION = 1
 _KEYS = ("format", "version", "config", "class_names", "features", "provenance", "checksum")
 _PRECISIONS = (torch.float32, torch.float64)
-_MOST_COMPUTED = 2**28  # numbers that are computed from the configuration: no tensor in the file bounds them
+MOST_COMPUTED = 2**28  # numbers that are computed from the configuration: no tensor in the file bounds them
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def read_header(path: Path) -> CheckpointHeader:
 def build_model(header: CheckpointHeader, path: Path) -> ContinualModel:
     """An empty model for the weights of a checkpoint, which must have exactly its tensors."""
     config, shapes = header.config, header.shapes
-    if config.depth > len(shapes) or config.computed_numbers > _MOST_COMPUTED:
+    if config.depth > len(shapes) or config.computed_numbers > MOST_COMPUTED:
         raise CheckpointError(f"{path} is damaged: its configuration is too large for the weights in it")
     model = empty_model(config, getattr(torch, header.precision))
     check_shapes({name: tuple(value.shape) for name, value in model.state_dict().items()}, shapes, str(path))

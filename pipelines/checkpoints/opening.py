@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -60,9 +60,9 @@ def open_checkpoint(path: Path, hints: Hints | None = None) -> Checkpoint:
 
 def recognised_as(source: SourceFile) -> str | None:
     """Which importer a file is for, or None."""
-    for name, importer in IMPORTERS.items():
-        if importer.recognise(source.weights):
-            return name
+    project = _project(source)
+    if project is not None:
+        return project[0]
     encoder = find_encoder(joined_projections(source.weights), None)
     return None if encoder is None else encoder.layout.library
 
@@ -71,12 +71,28 @@ def import_source(source: SourceFile, hints: Hints | None = None) -> Imported:
     """The model in another project's file that has been read already."""
     hints = hints or Hints()
     require_finite(source.weights, source.path)
-    for importer in IMPORTERS.values():
-        if hints.prefix is None and importer.recognise(source.weights):
-            return importer.read(source, hints)
+    project = _project(source) if hints.prefix is None else None
+    if project is not None:
+        name, inner = project
+        return IMPORTERS[name].read(inner, hints)
     if encoder_import.recognise(joined_projections(source.weights), hints.prefix):
         return encoder_import.read(source, hints)
     raise CheckpointError(
         f"{source.path} is no model that we know (OadTR, CoOadTR, MiniROAD, LSTR, TeSTra, "
         f"torch.nn.TransformerEncoder, continual.TransformerEncoder); its keys: {listed(list(source.weights))}"
     )
+
+
+def _project(source: SourceFile) -> tuple[str, SourceFile] | None:
+    """Whose whole model this is, and its weights without what stands before every key ("model." of Lightning)."""
+    keys = list(source.weights)
+    while keys:
+        for name, importer in IMPORTERS.items():
+            if importer.recognise(keys):
+                weights = dict(zip(keys, source.weights.values(), strict=True))
+                return name, replace(source, weights=weights)
+        first = keys[0].partition(".")[0] + "."
+        if not all(key.startswith(first) for key in keys):
+            return None
+        keys = [key.removeprefix(first) for key in keys]
+    return None

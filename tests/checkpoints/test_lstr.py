@@ -98,6 +98,18 @@ CHANGED = (
     ("DROPOUT: 0.2", "DROPOUT: 0.2\n    V_N_CLASSIFIER: True", "verb and noun heads.*not supported yet"),
     ("DROPOUT: 0.2", "DROPOUT: 0.2\n    LONG_MEMORY_INCLUDE_WORK2: True", "includes the work memory.*not supported"),
     ("DROPOUT: 0.2", "DROPOUT: 0.2\n    ENC_ATTENTION_DECAY: 1.5", "decay must be above 0 and at most 1, not 1.5"),
+    (
+        "DROPOUT: 0.2",
+        "DROPOUT: 0.2\n    ENC_ATTENTION_DECAY: .nan",
+        "changed.yaml does not fit .*decay must be above 0",
+    ),
+    ("LINEAR_ENABLED: True", "LINEAR_ENABLED: False", "LINEAR_ENABLED is False, but the weights have True"),
+    ("LINEAR_OUT_FEATURES: 32", "LINEAR_OUT_FEATURES: wide", "LINEAR_OUT_FEATURES must be a whole number, not 'wide'"),
+    ("DATA_NAME: 'THUMOS'", "FPS: 0", "FPS must be above 0, not 0"),
+    ("DATA_NAME: 'THUMOS'", "FPS: four", "FPS must be a number, not 'four'"),
+    ("DATA_NAME: 'THUMOS'", "FPS: 3.125", "at 3.125 frames per second is no whole number of frames"),
+    ("DATA_NAME: 'THUMOS'", "FPS: 4\n  NUM_CLASSES: 22", "NUM_CLASSES is 22, but the weights have 7"),
+    ("DATA_NAME: 'THUMOS'", "FPS: 4\n  NUM_CLASSES: 7\n  CLASS_NAMES: [a]", "has 1 CLASS_NAMES, but NUM_CLASSES is 7"),
     ("ACTIVATION: 'relu'", "ACTIVATION: 'silu'", "only relu and gelu are supported"),
     ("MODEL_NAME: 'LSTR'", "MODEL_NAME: 'TRN'", "is of a TRN, not of an LSTR or TeSTra"),
     ("DATA_NAME: 'THUMOS'", "DATA_NAME: 'EK100'", "does not say its frames per second .* add --fps"),
@@ -183,6 +195,8 @@ def test_other_models_convert(tmp_path: Path, changes: dict[str, Any]) -> None:
         ({"dec_query__weight": torch.zeros(2, 8)}, "an anticipation model, .* not supported yet"),
         ({"classifier_verb__weight": torch.zeros(2, 8)}, "verb and noun heads .EPIC-KITCHENS.* not supported yet"),
         ({"classifier__bias": None}, "lacks classifier.bias"),
+        ({"classifier__weight": None}, "looks like an LSTR or TeSTra, but lacks classifier.weight"),
+        ({"pos_encoding__pe": None}, "pos_encoding.pe is missing"),
         ({"enc_queries__0__weight": None}, "begins with an encoder module without queries"),
         ({"dec_modules__layers__1__norm3__bias": None}, "dec_modules.layers.1.norm3.bias is missing"),
         ({"something__else": torch.zeros(2)}, "something.else is not known"),
@@ -205,6 +219,62 @@ def test_whose_program_decides_where_positions_are_not_said(golden_dir: Path, tm
     text = text.replace("  OBJECT_FEATURE: 'flow_kinetics_bninception'\n", "")
     lstr = open_source(golden_dir / "lstr.pth", Hints(config=written(tmp_path, text))).imported
     assert lstr.config.long_positions and "LSTR's own program" in lstr.notes[0]  # type: ignore[attr-defined]
+
+
+def test_memories_beyond_every_machine_are_one_line(golden_dir: Path, tmp_path: Path) -> None:
+    """Without positions on the long memory, no table of the file bounds it."""
+    text = (golden_dir / "testra_box.yaml").read_text()
+    config = written(tmp_path, text.replace("LONG_MEMORY_SECONDS: 12", "LONG_MEMORY_SECONDS: 100000000"))
+    with pytest.raises(ConfigurationError, match=r"memories of 400,000,008 frames .* more than can be held"):
+        open_source(golden_dir / "testra_box.pth", Hints(config=config))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("DATA_NAME: 'THUMOS'", "FPS: 4.0"),
+        ("DATA_NAME: 'THUMOS'", "DATA_NAME: 'TVSeries'\n  FPS: null"),
+        ("DROPOUT: 0.2", "DROPOUT: 2e-1"),  # words to YAML, which the official programs evaluate
+        ("DEC_MODULE: [-1, 2, True]", "DEC_MODULE: '(-1, 2, True)'"),
+        ("MODEL_NAME: 'LSTR'", "MODEL_NAME: ''"),
+        ("MODEL:", "GPU: '0,1'\nMODEL:"),
+        ("LINEAR_OUT_FEATURES: 32", "LINEAR_OUT_FEATURES: -1"),  # the input is as wide
+        ("DROPOUT: 0.2", "DROPOUT: 0.2\n    LONG_MEMORY_LENGTH: 48\n    LONG_MEMORY_NUM_SAMPLES: 12"),
+    ],
+)
+def test_other_ways_to_say_the_same(golden_dir: Path, tmp_path: Path, old: str, new: str) -> None:
+    path, text = golden_dir / "lstr.pth", (golden_dir / "lstr.yaml").read_text()
+    assert old in text
+    said = open_source(path, Hints(config=written(tmp_path, text.replace(old, new)))).imported
+    assert said.config == open_source(path, Hints(config=golden_dir / "lstr.yaml")).imported.config
+    assert said.notes == ()
+
+
+def test_keys_that_no_program_has_are_noted(golden_dir: Path, tmp_path: Path) -> None:
+    text = (golden_dir / "lstr.yaml").read_text().replace("DROPOUT: 0.2", "DROPOUT: 0.2\n    GROUPS: 8\n    SKIP: True")
+    noted = open_source(golden_dir / "lstr.pth", Hints(config=written(tmp_path, text))).imported
+    assert len(noted.notes) == 1 and "do not know, not looked at: GROUPS, SKIP" in noted.notes[0]
+
+
+def test_class_names_of_a_configuration(golden_dir: Path, tmp_path: Path) -> None:
+    text = (golden_dir / "lstr.yaml").read_text().replace("'THUMOS'", "'THUMOS'\n  CLASS_NAMES: [a, b, c, d, e, f, g]")
+    imported = open_source(golden_dir / "lstr.pth", Hints(config=written(tmp_path, text))).imported
+    assert imported.class_names == tuple("abcdefg")
+
+
+@pytest.mark.parametrize("container", ["model_state_dict", "model_state", "ema", "network", None])
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.module.", "model.", "net.module."])
+def test_wherever_a_script_keeps_the_weights(
+    golden_dir: Path, tmp_path: Path, container: str | None, prefix: str
+) -> None:
+    weights = torch.load(golden_dir / "lstr.pth", weights_only=True)["model_state_dict"]
+    weights = {prefix + key: value for key, value in weights.items()}
+    torch.save(weights if container is None else {container: weights, "epoch": 3}, tmp_path / "m.pth")
+    hints = Hints(config=golden_dir / "lstr.yaml")
+    assert (
+        open_source(tmp_path / "m.pth", hints).imported.mapped
+        == open_source(golden_dir / "lstr.pth", hints).imported.mapped
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -120,6 +120,9 @@ def _weights(value: dict[Any, Any], path: Path) -> tuple[dict[str, Tensor], tupl
     for name in _CONTAINERS:
         if name in inside:
             return _checked(inside[name], path), tuple(str(key) for key in value if key != name)
+    if len(inside) == 1:
+        name, part = next(iter(inside.items()))
+        return _checked(part, path), tuple(str(key) for key in value if str(key) != name)
     if inside:
         # Parts saved side by side, {"encoder": …, "head": …}: as if they were modules of one model.
         joined = {f"{name}.{key}": item for name, part in inside.items() for key, item in part.items()}
@@ -142,9 +145,13 @@ def _checked(weights: dict[Any, Tensor], path: Path) -> dict[str, Tensor]:
 
 def _prepared(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Without the prefixes of wrappers, and in one precision: float64 if all weights have it, otherwise float32."""
-    for wrapper in _WRAPPERS:
-        if all(key.startswith(wrapper) for key in weights):
-            weights = {key.removeprefix(wrapper): item for key, item in weights.items()}
+    while (wrapper := _wrapper(weights)) is not None:
+        weights = {key.removeprefix(wrapper): item for key, item in weights.items()}
     kinds = {item.dtype for item in weights.values() if item.is_floating_point()}
     precision = torch.float64 if kinds == {torch.float64} else torch.float32
     return {key: item.to(precision) if item.is_floating_point() else item for key, item in weights.items()}
+
+
+def _wrapper(keys: Collection[str]) -> str | None:
+    """What a wrapper has put before all of these keys."""
+    return next((wrapper for wrapper in _WRAPPERS if keys and all(key.startswith(wrapper) for key in keys)), None)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from torch import Tensor
 
-from pipelines.checkpoints.checkpoint import empty_model
+from pipelines.checkpoints.checkpoint import MOST_COMPUTED, empty_model
 from pipelines.checkpoints.foreign_files.imported import Hints, Imported
 from pipelines.checkpoints.foreign_files.key_table import rename
 from pipelines.checkpoints.foreign_files.source_file import SourceFile
@@ -17,6 +17,7 @@ from pipelines.errors import CheckpointError, ConfigurationError
 from pipelines.model.lstr.config import LstrConfig
 
 CLASSIFIER = "classifier.weight"
+_HEAD = "feature_head_work."
 # Keys of models that are not supported, and what those are.
 _UNSUPPORTED = {
     "dec_query.weight": "an anticipation model, which predicts frames to come",
@@ -27,7 +28,8 @@ _UNSUPPORTED = {
 
 def recognise(keys: Collection[str]) -> bool:
     """Whether these are the keys of an LSTR or TeSTra."""
-    return CLASSIFIER in keys and any(key.startswith("dec_modules.layers.0.") for key in keys)
+    decodes = any(key.startswith("dec_modules.layers.0.") for key in keys)
+    return decodes and (CLASSIFIER in keys or any(key.startswith(("enc_queries.", _HEAD)) for key in keys))
 
 
 def read(source: SourceFile, hints: Hints) -> Imported:
@@ -39,13 +41,16 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     hints.refuse_others((*FLAGS, "config", "work_rate", "activation"), "an LSTR or TeSTra")
     encoder = _encoder(source)
     settings = read_settings(path, hints)
-    config = _config(source, settings, encoder)
     where = str(hints.config) if hints.config is not None else "what you say"
+    try:
+        config = _config(source, settings, encoder)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where} does not fit {path}: {error}") from error
     if settings.structure is not None:
         _check_structure(config, settings.structure, where, source)
     cut = dict(weights)
-    if config.position_count:
-        if TABLE in weights and weights[TABLE].shape[0] < config.position_count:
+    if config.position_count and TABLE in weights:
+        if weights[TABLE].shape[0] < config.position_count:
             rows = weights[TABLE].shape[0]
             raise CheckpointError(
                 f"{path} has {rows} positions, but the memories of {where} need more: they do not fit"
@@ -59,6 +64,7 @@ def read(source: SourceFile, hints: Hints) -> Imported:
         kind=_kind(config),
         config=config,
         notes=settings.notes,
+        class_names=settings.class_names,
         reference=LstrReference(_reference_weights(weights, config), config),
     )
 
@@ -113,7 +119,7 @@ def _config(source: SourceFile, settings: LstrSettings, encoder: tuple[tuple[int
                 f"a {name} memory of {frames} frames cannot be sampled every {rate} frames: "
                 "the first must be a multiple of the second"
             )
-    return LstrConfig(
+    config = LstrConfig(
         input_width=weights[head if head in weights else CLASSIFIER].shape[1],
         width=weights[CLASSIFIER].shape[1],
         heads=settings.heads,
@@ -136,6 +142,11 @@ def _config(source: SourceFile, settings: LstrSettings, encoder: tuple[tuple[int
         decay=settings.decay,
         dropout=settings.dropout,
     )
+    if config.computed_numbers > MOST_COMPUTED:
+        raise ConfigurationError(
+            f"memories of {config.window:,} frames at a width of {config.width} are more than can be held: shorten them"
+        )
+    return config
 
 
 def _check_structure(config: LstrConfig, stated: Structure, where: str, source: SourceFile) -> None:
@@ -146,8 +157,12 @@ def _check_structure(config: LstrConfig, stated: Structure, where: str, source: 
         ("DEC_MODULE", list(stated.decoder), [config.decoder_layers, config.decoder_norm]),
         ("DIM_FEEDFORWARD", stated.feed_forward, config.feed_forward),
     ]
-    if stated.width is not None:
-        pairs.append(("LINEAR_OUT_FEATURES", stated.width, config.width))
+    pairs.append(("LINEAR_ENABLED", stated.feature_head, config.feature_head))
+    if stated.feature_head:
+        stated_width = config.input_width if stated.width == -1 else stated.width
+        pairs.append(("LINEAR_OUT_FEATURES", stated_width, config.width))
+    if stated.classes is not None:
+        pairs.append(("NUM_CLASSES", stated.classes, config.classes))
     for key, said, there in pairs:
         if said != there:
             raise CheckpointError(

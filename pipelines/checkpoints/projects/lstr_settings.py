@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 from pipelines.checkpoints.foreign_files.imported import Hints
 from pipelines.errors import CheckpointError, ConfigurationError, UsageError
 from pipelines.model.transformer.config import Activation
-from pipelines.wording import one_line
+from pipelines.wording import listed, one_line
 from pipelines.yaml_file import load_yaml
 
 FRAMES_PER_SECOND = {"THUMOS": 4, "TVSeries": 4}  # of the features that the official programs use
@@ -32,6 +34,21 @@ _DEFAULTS: dict[str, Any] = {
 }
 # Keys that TeSTra's program has and LSTR's has not: LSTR's own adds positions to the long memory without being asked.
 _OF_TESTRA = ("LONG_MEMORY_INCLUDE_WORK", "LONG_MEMORY_INCLUDE_WORK2", "ENC_ATTENTION_DECAY", "WORK_MEMORY_USE_PE")
+# Keys of either program that change nothing in a model that is not trained.
+_OTHERS = (
+    "LONG_MEMORY_USE_PE",
+    "DROPOUT_CLS",
+    "AGES_MEMORY_SECONDS",
+    "AGES_MEMORY_SAMPLE_RATE",
+    "ANTICIPATION_SAMPLE_RATE",
+    "LOSS_ANTICIPATE_ONLY",
+    "LOSS_WEIGHT_V",
+    "LOSS_WEIGHT_N",
+    "FUSION_WEIGHT_V",
+    "FUSION_WEIGHT_N",
+    "INFERENCE_MODE",
+)
+_COMPUTED = ("_LENGTH", "_NUM_SAMPLES")  # what the programs add themselves: a configuration that they wrote has it
 # What changes the model in a way that is not supported: key, values that are, and what it is.
 _UNSUPPORTED: tuple[tuple[str, tuple[object, ...], str], ...] = (
     ("ANTICIPATION_SECONDS", (0,), "an anticipation model, which predicts frames to come"),
@@ -49,7 +66,9 @@ class Structure:
     feed_forward: int
     encoder: tuple[tuple[int, int, bool], ...]  # queries (0: none), layers, norm, for each module
     decoder: tuple[int, bool]  # layers, norm
-    width: int | None  # of the feature heads; None: not said
+    feature_head: bool
+    width: int  # of the feature heads, -1: as wide as their input
+    classes: int | None  # None: not said
 
 
 @dataclass(frozen=True)
@@ -69,6 +88,7 @@ class LstrSettings:
     dropout: float
     structure: Structure | None  # None: not said
     notes: tuple[str, ...]
+    class_names: tuple[str, ...] | None = None
 
 
 # The flags that take the place of a configuration: field of Hints, and what it is.
@@ -122,18 +142,18 @@ def _from_yaml(path: Path, hints: Hints) -> LstrSettings:
         raise UsageError(f"{flags}: {path} says it already: leave {'them' if len(useless) > 1 else 'it'} out")
     document = load_yaml(path)
     model = _section(document, "MODEL", path)
-    name = model.get("MODEL_NAME", "LSTR")
-    if name != "LSTR":
+    name = model.get("MODEL_NAME")
+    if name not in (None, "", "LSTR"):
         raise CheckpointError(f"{path} is of a {one_line(str(name))}, not of an LSTR or TeSTra (MODEL_NAME)")
     given = _section(model, "LSTR", path)
     for key, fine, what in _UNSUPPORTED:
         if key in given and given[key] not in fine:
             raise CheckpointError(f"{path} is of {what} ({key}: {one_line(str(given[key]))}): not supported yet")
     values = {key: _typed(key, given.get(key, default), default, path) for key, default in _DEFAULTS.items()}
-    fps = _frame_rate(_section(document, "DATA", path), hints, path)
+    data, head = _section(document, "DATA", path), _section(model, "FEATURE_HEAD", path)
+    fps = _frame_rate(data, hints, path)
     positions, notes = _long_positions(document, given, path)
-    head = _section(model, "FEATURE_HEAD", path)
-    width = head.get("LINEAR_OUT_FEATURES", 1024) if head.get("LINEAR_ENABLED", True) else None
+    classes, class_names = _classes(data, path)
     return LstrSettings(
         heads=values["NUM_HEADS"],
         long_frames=_frames("LONG_MEMORY_SECONDS", values["LONG_MEMORY_SECONDS"], fps),
@@ -150,9 +170,12 @@ def _from_yaml(path: Path, hints: Hints) -> LstrSettings:
             values["DIM_FEEDFORWARD"],
             tuple(_module("ENC_MODULE", module, path) for module in values["ENC_MODULE"]),
             _module("DEC_MODULE", values["DEC_MODULE"], path)[1:],
-            width if isinstance(width, int) and width > 0 else None,
+            _typed("LINEAR_ENABLED", head.get("LINEAR_ENABLED", True), True, path),
+            _typed("LINEAR_OUT_FEATURES", head.get("LINEAR_OUT_FEATURES", 1024), 1024, path),
+            classes,
         ),
-        notes=notes,
+        notes=notes + _unknown(given, path),
+        class_names=class_names,
     )
 
 
@@ -168,6 +191,12 @@ def _section(document: Mapping[str, Any], name: str, path: Path) -> Mapping[str,
 def _typed(key: str, value: object, default: object, path: Path) -> Any:
     """A value of the kind that the official program has there."""
     wanted = type(default)
+    if (
+        isinstance(value, str) and wanted is not str
+    ):  # the programs evaluate words: 5e-2, which YAML does not call a number
+        value = _literal(value)
+    if wanted is list and isinstance(value, tuple):
+        value = list(value)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not wanted:
@@ -176,16 +205,48 @@ def _typed(key: str, value: object, default: object, path: Path) -> Any:
     return value
 
 
+def _literal(text: str) -> object:
+    """The value that a word stands for, or the word."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
 def _frame_rate(data: Mapping[str, Any], hints: Hints, path: Path) -> float:
-    stated = data.get("FPS", FRAMES_PER_SECOND.get(str(data.get("DATA_NAME"))))
-    if isinstance(stated, int) and not isinstance(stated, bool) and stated > 0:
-        if hints.fps not in (None, stated):
-            raise UsageError(f"--fps {hints.fps}, but {path} is for {stated} frames per second: leave --fps out")
-        return stated
-    if hints.fps is None:
-        known = ", ".join(FRAMES_PER_SECOND)
-        raise UsageError(f"{path} does not say its frames per second (it is not for {known}): add --fps")
-    return hints.fps
+    stated = data.get("FPS")
+    if stated is None:
+        stated = FRAMES_PER_SECOND.get(str(data.get("DATA_NAME")))
+    if stated is None:
+        if hints.fps is None:
+            known = ", ".join(FRAMES_PER_SECOND)
+            raise UsageError(f"{path} does not say its frames per second (it is not for {known}): add --fps")
+        return hints.fps
+    rate = float(_typed("FPS", stated, 1.0, path))
+    if not 0 < rate < math.inf:
+        raise CheckpointError(f"{path}: FPS must be above 0, not {rate:g}")
+    if hints.fps not in (None, rate):
+        raise UsageError(f"--fps {hints.fps:g}, but {path} is for {rate:g} frames per second: leave --fps out")
+    return rate
+
+
+def _classes(data: Mapping[str, Any], path: Path) -> tuple[int | None, tuple[str, ...] | None]:
+    """How many classes there are and their names, where the file says so itself instead of the program's list."""
+    names, stated = data.get("CLASS_NAMES"), data.get("NUM_CLASSES")
+    count = None if stated is None else int(_typed("NUM_CLASSES", stated, 1, path))
+    if names is None:
+        return count, None
+    names = tuple(str(name) for name in _typed("CLASS_NAMES", names, [], path))
+    if count not in (None, len(names)):
+        raise CheckpointError(f"{path} has {len(names)} CLASS_NAMES, but NUM_CLASSES is {count}: correct one of them")
+    return len(names), names
+
+
+def _unknown(given: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    """A note about keys that neither program has: a mistyped one would otherwise be a default without a word."""
+    known = {*_DEFAULTS, *_OTHERS, *(key for key, _, _ in _UNSUPPORTED)}
+    others = [key for key in map(str, given) if key not in known and not key.endswith(_COMPUTED)]
+    return (f"{path} has keys that LSTR and TeSTra do not know, not looked at: {listed(others)}",) if others else ()
 
 
 def _long_positions(document: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> tuple[bool, tuple[str, ...]]:
@@ -219,6 +280,6 @@ def _module(key: str, value: object, path: Path) -> tuple[int, int, bool]:
 
 def _frames(name: str, seconds: float, fps: float) -> int:
     frames = seconds * fps
-    if frames != int(frames):
+    if not math.isfinite(frames) or frames != int(frames):
         raise ConfigurationError(f"{name} {seconds:g} at {fps:g} frames per second is no whole number of frames")
     return int(frames)
