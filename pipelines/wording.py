@@ -65,6 +65,8 @@ def one_line(text: str, limit: int = 300) -> str:
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that a mistyped one is likely to mean. cutoff: how alike they must be, 0 to 1."""
     names = list(known)
+    if len(name) > 2 and (longer := [known for known in names if known.lower().startswith(name.lower())]):
+        return longer[0]
     for text in (name, name.lower(), name.lower().replace("_", "-")):
         if matches := difflib.get_close_matches(text, names, n=1, cutoff=cutoff):
             return matches[0]

@@ -27,7 +27,8 @@ def test_text_of_files_is_fit_to_be_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("gtzam", "gtzan"), ("GTZAN", "gtzan"), ("music_genre", "music-genre"), ("video", None)]
+    ("name", "found"),
+    [("gtzam", "gtzan"), ("GTZAN", "gtzan"), ("music_genre", "music-genre"), ("music", "music-genre"), ("video", None)],
 )
 def test_the_nearest_name(name: str, found: str | None) -> None:
     assert nearest(name, ["gtzan", "music-genre"]) == found

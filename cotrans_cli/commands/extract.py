@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from cotrans_cli.display.console import note, print_json, print_line, status_console
+from pipelines.wording import counted
 
 if TYPE_CHECKING:
     from pipelines.features.extraction.engines import EngineName
@@ -190,7 +191,7 @@ def _print(summary: Summary) -> None:
     for file in summary.files:
         print_line(f"all recordings together: {file}")
     if summary.ignored:
-        note(f"left out, because they do not look like media: {summary.ignored} files in the folders")
+        note(f"left out, because they do not look like media: {counted(summary.ignored, 'file')} in the folders")
 
 
 @contextmanager

@@ -357,7 +357,8 @@ def stream(
     if len(run.stream.sources) == 1:
         run.stream.raise_if_all_failed()
     if 0 < len(errors) < len(run.stream.sources):
-        note(f"cotrans: error: {len(errors)} of {len(run.stream.sources)} sources failed")
+        what = "sources" if len(models) == 1 else f"pairs of a source and a model (there are {len(models)} models)"
+        note(f"cotrans: error: {len(errors)} of {len(run.stream.sources)} {what} failed")
         return BAD_INPUTS
     return errors[0].exit_code if errors else 0
 

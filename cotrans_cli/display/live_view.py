@@ -36,6 +36,8 @@ LEAST_PICTURE = 4  # lines below which a picture shows nothing
 TIME_LEFT = 60  # terminal columns from which on the time that is left is shown
 NARROW = 48  # terminal columns below which there is no room for bars
 REMARKS = 3  # newest remarks that are shown
+REMARK = "#b5790a"  # can be read on black and on white, as the terminal's own yellow cannot
+NONE = "none of these"
 
 
 class PlainObserver:
@@ -158,7 +160,7 @@ class LiveView:
             else:
                 yield Columns(panels, padding=(0, 1), width=wide)
         for remark in list(self._remarks):
-            yield Text(remark, style="yellow", overflow="ellipsis", no_wrap=True)
+            yield Text(remark, style=REMARK, overflow="ellipsis", no_wrap=True)
 
     def _panel(self, number: int, width: int, spare: int) -> RenderableType:
         """spare: lines that a picture may take."""
@@ -171,12 +173,15 @@ class LiveView:
         head = Text(_shortened(shown.name, max(8, width - 22)), style="bold")
         time = self._progress(number, width) if shown.newest else ""
         playing = "warming up" if shown.newest and shown.newest.warmup else ""
+        if shown.newest and shown.newest.label is None:
+            playing = f"{playing} · {NONE}" if playing else NONE
         foot = "  ".join(part for part in (time, playing if shown.state == "playing" else shown.state) if part)
-        body: list[RenderableType] = [Text(shown.error, style="yellow")] if shown.error else []
+        body: list[RenderableType] = [Text(shown.error, style=REMARK)] if shown.error else []
         if not body:
             if shown.picture is not None and self._colourful and spare >= LEAST_PICTURE:
                 body.append(HalfBlocks(shown.picture.image, inner, spare))
-            body += [self._bar(label, score, inner) for label, score in self._top(shown)]
+            named = shown.newest is not None and shown.newest.label is not None
+            body += [self._bar(label, score, inner, named) for label, score in self._top(shown)]
             body += [Text(), self._strip(shown, inner), self._numbers(number, inner)]
         return Panel(
             Group(*body),
@@ -210,13 +215,14 @@ class LiveView:
             return [("", 0.0)] * 3
         return list(shown.newest.top)
 
-    def _bar(self, label: str, score: float, width: int) -> Text:
+    def _bar(self, label: str, score: float, width: int, named: bool) -> Text:
+        """named: the best of them is the answer; where none of them is, they are grey."""
         from rich.text import Text
 
         names = min(self._label_width, max(8, width // 3))
         room = max(4, width - names - 10)
-        colour = self._colours.get(label, "none")
-        line = Text(f"{_shortened(label, names):{names}} ", style=f"bold {colour}")
+        colour = self._colours.get(label, "none") if named else "dim"
+        line = Text(f"{_shortened(label, names):{names}} ", style=f"bold {colour}" if named else colour)
         line.append(_blocks(score, room), style=colour)
         line.append(f" {100 * score:6.1f} %" if label else "")
         return line
@@ -276,12 +282,15 @@ class LiveView:
         room = min(20, max(6, width // 4))
         line.append(f"{_shortened(shown.name, room):{room}} ", style="bold")
         if shown.newest is None:
-            line.append(shown.error or shown.state, style="yellow" if shown.error else "dim")
+            line.append(shown.error or shown.state, style=REMARK if shown.error else "dim")
             return line
         label, score = shown.newest.top[0]
         line.append(f"{clock(shown.newest.time)} ", style="dim")
         names = min(self._label_width, room)
-        line.append(f"{_shortened(label, names):{names}} {100 * score:4.0f} % ", style=self._colours[label])
+        if shown.newest.label is None:
+            line.append(f"{_shortened('–', names):{names}}        ", style="dim")
+        else:
+            line.append(f"{_shortened(label, names):{names}} {100 * score:4.0f} % ", style=self._colours[label])
         if shown.over:
             line.append(f"{shown.over} ", style="dim")
         line.append_text(self._strip(shown, max(0, width - line.cell_len)))

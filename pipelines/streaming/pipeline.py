@@ -243,7 +243,7 @@ class Stream:
         label, score, top = interpreter.best(probabilities, result.seen)
         latency = max(0.0, time.monotonic() - row.complete)
         if not result.late:  # of the same media
-            self.statistics.predicted(row.source, hop, latency)
+            self.statistics.predicted(row.source, hop, latency, label is not None)
         return Prediction(
             source=self.sources[row.source].name,
             source_number=row.source,

@@ -123,7 +123,7 @@ class SeveralModels:
 
     def summary(self) -> Summary:
         """How it went so far, for all models together."""
-        return self.statistics.summary()
+        return self.statistics.summary(self._count)
 
     def raise_if_all_failed(self) -> None:
         if self.errors and len(self.errors) == len(self.sources):

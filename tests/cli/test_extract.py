@@ -48,7 +48,7 @@ def test_bad_files_are_listed_and_the_good_ones_are_done(talks: Path, tmp_path: 
     printed = capsys.readouterr()
     assert printed.out.startswith("2 done, 1 failed, 1 missing: 16 rows of logmel")
     lines = printed.err.splitlines()
-    assert lines[0] == "left out, because they do not look like media: 1 files in the folders"
+    assert lines[0] == "left out, because they do not look like media: 1 file in the folders"
     assert lines[1].startswith(f"cotrans: {talks}/bad.mp4: ")
     assert lines[2] == "cotrans: absent.wav: no such file"
     assert np.load(tmp_path / "out/0.npy").shape == (8, 192)

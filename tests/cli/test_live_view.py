@@ -45,7 +45,7 @@ def drawn(sources: int, width: int, height: int = 30, colours: bool = True) -> l
     statistics.begin()
     for number in range(sources):
         for index in range(12):
-            statistics.predicted(number, 0.25, 0.012)
+            statistics.predicted(number, 0.25, 0.012, index != 6)
             view.predicted(frame(number, index, None if index == 6 else "rain"))
     view.remark(Remark(named[0].name, "connection lost"))
     view.ended(SourceEnded(sources - 1, named[-1].name, InputError("it broke")))
@@ -84,7 +84,7 @@ def test_a_file_shows_how_far_it_is() -> None:
     statistics.begin()
     statistics.opened(0, 12.0)
     for index in range(12):
-        statistics.predicted(0, 0.25, 0.012)
+        statistics.predicted(0, 0.25, 0.012, True)
         view.predicted(frame(0, index))
     with console.capture() as captured:
         console.print(view)
@@ -132,6 +132,24 @@ def test_a_source_that_never_gave_anything_says_why() -> None:
         assert text.count("no such file") == 1
         assert text.count("b.mp4") == 1
         assert ("warming up" in text) == (width == 80)
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_where_none_of_the_classes_is_there_no_class_is_the_answer(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, height=24, color_system="truecolor", force_terminal=True)
+    view = LiveView([StreamSource("media", "a.mp4", "")], CLASSES, console)
+    texts = {}
+    for index, label in ((4, "rain"), (5, None)):
+        view.predicted(frame(0, index, label))
+        with console.capture() as captured:
+            console.print(view)
+        lines = captured.get().splitlines()
+        texts[label] = next(line for line in lines if ("rain" if width == 80 or label else "–") in line)
+        assert any("none of these" in line for line in lines) == (width == 80 and label is None)
+    assert "38;2;" in texts["rain"] and ("38;2;" in texts[None]) == (
+        width == 40
+    )  # there the strip has the colour of before
+    assert "70" in texts["rain"] and ("70" in texts[None]) == (width == 80)
 
 
 def test_times() -> None:

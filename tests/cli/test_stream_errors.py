@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -28,10 +29,13 @@ def test_errors_are_one_line_with_an_exit_code(tmp_path: Path, capsys: Output) -
     write_rows(Path(rows), 8)
     plain = str(write_model(tmp_path / "rows.safetensors"))
     (tmp_path / "bad.npy").write_bytes(b"nothing")
+    sound = write_sound(tmp_path / "heard.wav", 0.5)
     wrong = str(write_sound(tmp_path / "sound.wav", 0.2).rename(tmp_path / "wrong.txt"))
     cases = [
         ([wrong, "--model", audio], 3, "wrong.txt: a .txt file is read as a list of files, a path per line, and this"),
-        ([silent, "--model", audio], 3, "has no audio track, but the model's features need audio"),
+        ([silent, "--model", audio], 3, "features need audio (--model objects watches pictures)"),
+        ([str(sound), "--model", visual], 3, "features need video (--model sound-events listens to sound)"),
+        ([str(sound), "--model", audio, "--overlay", "o.mp4"], 3, "has no video track: --overlay draws on a video"),
         (["camera:77", "--model", plain], 3, "does not say which features it takes"),
         (["camera:77", "--model", audio], 3, "gives video, but the model takes audio: use mic: with this model"),
         (["camera:77", "--model", visual], 6, "camera:77: /dev/video77 does not exist; "),
@@ -78,6 +82,22 @@ def test_what_fails_does_not_stop_the_others(tmp_path: Path, capsys: Output) -> 
     assert capsys.readouterr().err.splitlines() == [*told, f"cotrans: error: {tmp_path}/*.wav: no file matches"]
     assert run(["stream", bad, str(tmp_path / "bad.npy"), *options]) == 3
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_an_empty_pipe_is_told_as_such(tmp_path: Path) -> None:
+    model = str(write_model(tmp_path / "m.safetensors", "logmel", hop=0.1))
+    process = started("stream", "-", "--model", model, stdin=subprocess.DEVNULL)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 3
+    assert said.decode().startswith("cotrans: error: -: nothing came through standard input") and said.count(b"\n") == 1
+
+
+def test_what_fails_for_one_of_several_models_is_counted_as_that(tmp_path: Path, capsys: Output) -> None:
+    models = [str(write_model(tmp_path / f"{name}.safetensors", name)) for name in ("logmel", "mobilenet_v2")]
+    sources = [str(write_sound(tmp_path / f"{name}.wav", 0.5)) for name in "ab"]
+    assert run(["stream", *sources, "--model", ",".join(models), "--fast", "-q"]) == 3
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "cotrans: error: 2 of 4 pairs of a source and a model (there are 2 models) failed"
 
 
 def test_a_file_without_a_suffix_is_written_to_when_it_is_there(tmp_path: Path, capsys: Output) -> None:

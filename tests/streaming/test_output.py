@@ -74,6 +74,26 @@ def test_json_lines_have_exactly_the_documented_keys(rows: Path, tmp_path: Path)
     assert "scores" not in json.loads(written([rows], model, OutputOptions("jsonl")).splitlines()[0])
 
 
+def test_where_no_class_is_there_no_score_stands_beside_it(rows: Path, tmp_path: Path) -> None:
+    model = small_model(tmp_path)
+    lines = written([rows], model, OutputOptions("table"), PredictionOptions(threshold=1.0)).splitlines()
+    for line, prediction in zip(lines, played([rows], model), strict=True):
+        best = f"{prediction.top[0][0]} {100 * prediction.top[0][1]:.0f} %"
+        before, dash, after = line.partition("–")
+        assert dash and "%" not in before and after.strip().startswith(best)
+
+
+def test_the_summary_says_where_nothing_was_named(rows: Path, tmp_path: Path) -> None:
+    model, said = small_model(tmp_path), {}
+    for threshold in (0.0, 1.0):
+        options = RunOptions(PlayOptions(fast=True), PredictionOptions(threshold=threshold), None)
+        summary = StreamRun(find_sources([str(rows)]), [model], options, Nobody(), None).run()
+        said[threshold] = summary.lines()
+        assert summary.to_dict()["named"] == summary.named == (0 if threshold else summary.frames)
+    assert not any("no frame got a label" in line for line in said[0.0])
+    assert sum("no frame got a label" in line and "--threshold 0" in line for line in said[1.0]) == 1
+
+
 def test_csv_is_valid(rows: Path, tmp_path: Path) -> None:
     model = small_model(tmp_path)
     model = replace(model, class_names=('a "b", c', *CLASSES[1:]))

@@ -79,7 +79,9 @@ def test_each_equals_its_own_run_from_one_decode(
             for prediction, other in zip(together, alone, strict=True):
                 np.testing.assert_array_equal(prediction.scores, other.scores)
                 assert (prediction.index, prediction.time, prediction.label) == (other.index, other.time, other.label)
-    assert stream.summary().frames == sum(isinstance(event, Prediction) for event in events)
+    summary = stream.summary()
+    assert summary.frames == sum(isinstance(event, Prediction) for event in events)
+    assert summary.seconds == pytest.approx(3.5, abs=0.3)  # what is watched by several is media once
 
 
 def test_the_built_in_models_that_watch_equal_their_own_runs(tmp_path: Path, decodes: list[Any]) -> None:

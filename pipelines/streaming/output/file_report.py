@@ -41,9 +41,9 @@ def report_predictions(wanted: FileReport) -> Path:
     """Write the page; returns its path."""
     options = wanted.options
     truth_files = [] if options.truth is None else [options.truth]
+    sources = read_predictions_file(wanted.predictions)  # first: a page or a recording in their place is told as such
     refuse_overwriting([("--out", options.path)], [wanted.predictions, *wanted.media, *truth_files])
     check_writable(options.path, "--out")
-    sources = read_predictions_file(wanted.predictions)
     media = _media_of(sources, wanted.media)
     truth = None if options.truth is None else TruthTable(options.truth)
     files = [source.name if path is None else str(path) for source, path in zip(sources, media, strict=True)]

@@ -114,11 +114,12 @@ class TextLines:
         return ""
 
     def prediction(self, prediction: Prediction) -> str:
-        first, *others = prediction.top
-        label = prediction.label or NO_LABEL
-        rest = "  ".join(f"{name} {100 * score:.0f} %" for name, score in others)
+        # Where none of the classes is there, no score stands beside that, and all of the best are only mentioned.
+        named, others = (prediction.top[:1], prediction.top[1:]) if prediction.label else ((), prediction.top)
+        score = "".join(f"{100 * value:5.1f} %" for _, value in named)
+        rest = "  ".join(f"{name} {100 * value:.0f} %" for name, value in others)
         mark = "~" if prediction.warmup else " "
-        line = f"{_clock(prediction.time)} {mark} {label:{self._width}} {100 * first[1]:5.1f} %   {rest}"
+        line = f"{_clock(prediction.time)} {mark} {prediction.label or NO_LABEL:{self._width}} {score:7}   {rest}"
         return visible(f"{self._name(prediction.source, prediction.model)}{line}".rstrip()) + "\n"
 
     def segment(self, segment: Segment, number: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError
-from pipelines.features.media import AudioBlock, DamagedMediaError, VideoFrame, decode, probe
+from pipelines.features.media import AudioBlock, DamagedMediaError, MissingTrackError, VideoFrame, decode, probe
 from pipelines.files import temporary_file, unwritable, use_common_mode
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PlayOptions
@@ -34,7 +34,9 @@ class Overlay:
 
         self._target, self._class_names = target, class_names
         video = probe(source).video  # with the rotation, which the first picture knows
-        self._pixel_aspect = 1.0 if video is None else video.pixel_aspect
+        if video is None:
+            raise MissingTrackError(str(source), "video", ": --overlay draws on a video")
+        self._pixel_aspect = video.pixel_aspect
         self._start = play.start
         self._reader = decode(source, audio=False, video=True, start=play.start, duration=play.duration)
         self._frames: Iterator[AudioBlock | VideoFrame] = iter(self._reader)

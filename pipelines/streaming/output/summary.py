@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Any
 
 from pipelines.streaming.output.histogram import TimeHistogram
+from pipelines.wording import counted
 
 # decode: a piece of media. features: a row. wait: in line for the model. encoder: a step for all rows of the batch, or
 # a row's part of a chunk. output: writing a prediction. latency: from the end of a row's media to its prediction.
@@ -21,6 +22,7 @@ class SourceStatistics:
 
     name: str
     frames: int = 0
+    named: int = 0  # frames that have a label
     seconds: float = 0.0  # of media that the frames stand for
     length: float | None = None  # media seconds that it will have played, where it has an end that is known
     dropped: int = 0  # rows left out because they were late
@@ -33,6 +35,7 @@ class SourceStatistics:
         return {
             "source": self.name,
             "frames": self.frames,
+            "named": self.named,
             "seconds": round(self.seconds, 6),
             "dropped": self.dropped,
             "broken": self.broken,
@@ -86,11 +89,12 @@ class Statistics:
         with self._lock:
             self.stages[stage].add(seconds, times)
 
-    def predicted(self, source: int, seconds: float, latency: float) -> None:
-        """A prediction for `seconds` of media, `latency` seconds after they had been played."""
+    def predicted(self, source: int, seconds: float, latency: float, named: bool) -> None:
+        """A prediction for `seconds` of media, `latency` seconds after they had been played. named: it has a label."""
         with self._lock:
             counts = self.sources[source]
             counts.frames += 1
+            counts.named += named
             counts.seconds += seconds
             counts.latency.add(latency)
             self.stages["latency"].add(latency)
@@ -124,14 +128,16 @@ class Statistics:
             return 0.0
         return (self._end or time.monotonic()) - self._begin
 
-    def summary(self) -> Summary:
-        """Everything so far."""
+    def summary(self, models: int = 1) -> Summary:
+        """Everything so far. models: each source stands here once for each of so many, one after the other."""
         with self._lock:
             frames = sum(source.frames for source in self.sources)
-            seconds = sum(source.seconds for source in self.sources)
+            played = [source.seconds for source in self.sources]
+            seconds = sum(max(played[first : first + models]) for first in range(0, len(played), models))
             wall = self.wall_seconds
             return Summary(
                 frames=frames,
+                named=sum(source.named for source in self.sources),
                 seconds=seconds,
                 wall_seconds=wall,
                 real_time_factor=seconds / wall if wall > 0 else 0.0,
@@ -148,6 +154,7 @@ class Summary:
     """What is printed at the end."""
 
     frames: int
+    named: int  # frames that have a label
     seconds: float  # of media, over all sources
     wall_seconds: float
     real_time_factor: float  # media seconds per second of wall time: 1 is real time for one source
@@ -164,6 +171,7 @@ class Summary:
         return {
             "model": self.model,
             "frames": self.frames,
+            "named": self.named,
             "seconds": round(self.seconds, 6),
             "wall_seconds": round(self.wall_seconds, 3),
             "real_time_factor": round(self.real_time_factor, 3),
@@ -181,9 +189,11 @@ class Summary:
         latency = self.stages["latency"]
         text = [
             *([f"model {self.model}"] if self.model else []),
-            f"{self.frames:,} frames, {self.seconds:,.1f} s of media in {self.wall_seconds:,.1f} s "
+            f"{counted(self.frames, 'frame')}, {self.seconds:,.1f} s of media in {self.wall_seconds:,.1f} s "
             f"({self.real_time_factor:.2f} × real time), {self.dropped:,} dropped",
         ]
+        if self.frames and not self.named:
+            text.append("no frame got a label: none of the classes was sure enough; --threshold 0 names the nearest")
         if self.paced:
             p50, p95, longest = (latency[name] for name in ("p50_ms", "p95_ms", "max_ms"))
             text.append(f"latency p50 {p50:.1f} ms, p95 {p95:.1f} ms, max {longest:.1f} ms")

@@ -9,6 +9,7 @@ from typing import TypeVar
 from pipelines.errors import InputError, MissingDependencyError
 from pipelines.features.media import MediaReader, MissingTrackError, decode
 from pipelines.streaming.options import PlayOptions
+from pipelines.streaming.predicting.model_choice import FOR_PICTURES, FOR_SOUND
 from pipelines.streaming.sources.devices import check_device, device_target
 from pipelines.streaming.sources.pcm import PcmReader
 from pipelines.streaming.sources.source import StreamSource
@@ -16,6 +17,11 @@ from pipelines.streaming.sources.standard_input import PipedMedia, standard_inpu
 
 Media = TypeVar("Media")
 
+# What a source without a track can still be given to.
+OTHERS = {
+    "audio": f" (--model {FOR_PICTURES} watches pictures)",
+    "video": f" (--model {FOR_SOUND} listens to sound)",
+}
 NETWORK_OPTIONS = {
     # Sound that is lost on the way cannot be asked for again over UDP.
     "rtsp": {"rtsp_transport": "tcp"},
@@ -66,4 +72,7 @@ def _with_tracks(wanted: str, opened: Callable[[], Media]) -> Media:
     try:
         return opened()
     except MissingTrackError as error:
-        raise MissingTrackError(error.source, error.track, f", but the model's features need {wanted}") from error
+        other = OTHERS[error.track] if wanted == error.track else ""
+        raise MissingTrackError(
+            error.source, error.track, f", but the model's features need {wanted}{other}"
+        ) from error

@@ -50,8 +50,10 @@ class PipedMedia:
 
     def _explained(self, error: InputError) -> InputError:
         missing = error.track if isinstance(error, MissingTrackError) else None
-        if missing == "video" or not self._file.head:
-            return error  # it could be read, or nothing came
+        if missing == "video":
+            return error  # it could be read
+        if not self._file.head:
+            return InputError("-: nothing came through standard input: pipe media into `cotrans stream -`")
         if self._file.head[4:8] != b"ftyp":
             return InputError(f"{error}; {RAW_SOUND}")
         return error if self._file.seekable() or missing == "audio" else InputError(f"-: {MP4}")
