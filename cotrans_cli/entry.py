@@ -32,6 +32,8 @@ def main() -> None:
     """Run the command line and exit."""
     for number in ENDINGS:
         signal.signal(number, _end)
+    # numpy's own products are small (mel bands): its threads would spin beside PyTorch's and cost more than they bring.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from cotrans_cli.main import main
 
     main()

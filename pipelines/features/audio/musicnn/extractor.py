@@ -26,7 +26,7 @@ from pipelines.features.audio.musicnn.vgg import (
     MusicnnVgg,
     without_dead_channels,
 )
-from pipelines.features.audio.musicnn.vgg_overlap import GRID, pooled_windows
+from pipelines.features.audio.musicnn.vgg_overlap import GRID, LiveVgg
 from pipelines.features.audio.parameters import load_strictly, randomise, read_state
 from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor
@@ -44,7 +44,7 @@ MUSICAL_WIDTHS = {"pooled": POOLED, "middle": POOLED - 2 * FRONT, "penultimate":
 class Tagger(Protocol):
     """A network as the stream uses it."""
 
-    def pooled(self, span: Tensor, starts: list[int], memory: StreamMemory) -> Tensor:
+    def pooled(self, span: Frames, starts: list[int], memory: StreamMemory) -> Tensor:
         """Frames (frames, 96) and the first frame of each window to (windows, width)."""
 
     def layer(self, name: str, pooled: Tensor) -> Tensor:
@@ -56,10 +56,10 @@ class VggTagger:
 
     def __init__(self, network: MusicnnVgg) -> None:
         self._network = without_dead_channels(network)
-        self._network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._live = LiveVgg(self._network)
 
-    def pooled(self, span: Tensor, starts: list[int], memory: StreamMemory) -> Tensor:
-        return pooled_windows(self._network, span, starts, memory)
+    def pooled(self, span: Frames, starts: list[int], memory: StreamMemory) -> Tensor:
+        return torch.from_numpy(self._live.pooled_windows(span, starts, memory))
 
     def layer(self, name: str, pooled: Tensor) -> Tensor:
         return self._network.tags(pooled) if name == "tags" else pooled
@@ -71,8 +71,8 @@ class MusicalTagger:
     def __init__(self, network: MusicnnMusical) -> None:
         self._network, self._live = network, LiveMusical(network)
 
-    def pooled(self, span: Tensor, starts: list[int], memory: StreamMemory) -> Tensor:
-        return self._live.pooled_windows(span, starts, memory)
+    def pooled(self, span: Frames, starts: list[int], memory: StreamMemory) -> Tensor:
+        return self._live.pooled_windows(torch.from_numpy(span), starts, memory)
 
     def layer(self, name: str, pooled: Tensor) -> Tensor:
         if name == "middle":
@@ -182,7 +182,7 @@ def _rows_of(taggers: list[Tagger], layers: list[str]) -> RowsOf:
         parts = []
         with torch.inference_mode():
             for number, tagger in enumerate(taggers):
-                pooled = tagger.pooled(torch.from_numpy(span), starts, memory.setdefault(number, {}))
+                pooled = tagger.pooled(span, starts, memory.setdefault(number, {}))
                 # Row by row: a matrix product's last bit may depend on how many rows there are.
                 rows = torch.split(pooled, 1)
                 parts += [torch.cat([tagger.layer(layer, row) for row in rows]) for layer in layers]
