@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pipelines.streaming import open_stream as open_stream
     from pipelines.streaming.predicting.stream_model import open_model as open_model
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public name -> the module that has it.
 _PUBLIC = {
