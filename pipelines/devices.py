@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipelines.errors import MissingDependencyError, UsageError
@@ -57,6 +59,19 @@ def use_threads(count: int | None) -> None:
         import torch
 
         torch.set_num_threads(count)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch works with one thread meanwhile: for much small work in a row, whose threads would wait for another."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def thread_count() -> int:

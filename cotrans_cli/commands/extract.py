@@ -210,11 +210,11 @@ def _progress() -> Iterator[OnProgress | None]:
         TaskProgressColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        TextColumn("left"),
+        TextColumn("{task.fields[left]}"),
         *([TextColumn("{task.fields[current]}", markup=False)] if console.width >= ROOM_FOR_A_NAME else []),
     )
     with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("extract", total=None, count="", rate="", current="")
+        task = bar.add_task("extract", total=None, count="beginning", rate="", left="", current="")
 
         def show(progress: Progress) -> None:
             bar.update(
@@ -222,6 +222,7 @@ def _progress() -> Iterator[OnProgress | None]:
                 completed=progress.bytes_done,
                 total=progress.bytes_total,
                 count=f"{progress.recordings_done} of {progress.recordings} files",
+                left="left",
                 rate=f"× {progress.real_time_factor:.1f} real time",
                 current=progress.current[-console.width // 4 :],
             )

@@ -27,6 +27,8 @@ BAR_STYLES = {
     "progress.data.speed": "none",
 }
 
+HANGING = 8  # columns by which the rest of a broken line of a result is indented
+
 
 def result_console() -> Console:
     """A rich console for results (stdout)."""
@@ -69,21 +71,25 @@ def note(message: str, indent: int = 0) -> None:
     if sys.stderr is None:
         return
     message = visible(message)
-    if sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns
-        hanging = " " * (indent if indent < width // 2 else 0)
-        message = (
-            textwrap.fill(message, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
-            or message
-        )
-    print(message, file=sys.stderr, flush=True)  # noqa: T201
+    print(_filled(message, indent) if sys.stderr.isatty() else message, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_line(text: str = "") -> None:
-    """One plain line on stdout, or several, flushed at once; what would steer a terminal is written out."""
+    """One plain line on stdout, or several, flushed at once; what would steer a terminal is written out.
+
+    A single line that is wider than the terminal is broken between words.
+    """
     if sys.stdout is None:
         raise InputError("standard output is closed: there is nowhere to write the result")
-    print(visible_lines(text), flush=True)  # noqa: T201
+    shown = visible_lines(text)
+    print(_filled(shown, HANGING) if on_terminal() and "\n" not in shown else shown, flush=True)  # noqa: T201
+
+
+def _filled(line: str, indent: int) -> str:
+    """A line as several that fit the terminal; all but the first begin at column `indent`, where there is room."""
+    width = shutil.get_terminal_size().columns
+    hanging = " " * (indent if indent < width // 2 else 0)
+    return textwrap.fill(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False) or line
 
 
 def print_json(value: Any) -> None:

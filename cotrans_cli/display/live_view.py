@@ -76,6 +76,7 @@ class _Shown:
     over: str | None = None  # "ended" or "failed"
     picture: VideoFrame | None = None  # what is shown now; turned into colours when it is drawn
     error: str | None = None  # what is wrong with it, if it never gave anything
+    took: float | None = None  # seconds from the beginning of the stream to its end
 
     @property
     def state(self) -> str:
@@ -126,6 +127,7 @@ class LiveView:
     def ended(self, event: SourceEnded) -> None:
         shown = self._shown[event.number]
         shown.over = "ended" if event.error is None else "failed"
+        shown.took = None if self._statistics is None else self._statistics.wall_seconds
         if event.error is not None:
             self.errors.append(str(event.error))
             if shown.newest is None:
@@ -250,7 +252,8 @@ class LiveView:
         if statistics is None or self._shown[number].newest is None:
             return Text("…", style="dim")
         counts = statistics.sources[number]
-        pace = counts.seconds / max(statistics.wall_seconds, 1e-6)
+        took = self._shown[number].took or statistics.wall_seconds
+        pace = counts.seconds / max(took, 1e-6)
         p50, p95 = (1e3 * counts.latency.percentile(percent) for percent in (50, 95))
         parts = [f"× {pace:.2f} real time", f"latency {p50:.0f} / {p95:.0f} ms (p50/p95)", f"dropped {counts.dropped}"]
         text = " · ".join(parts)

@@ -94,7 +94,7 @@ def training_progress(quiet: bool) -> Iterator[TrainingProgress]:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}"),
+        TextColumn("{task.fields[text]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         yield TrainingProgress(bar, quiet)

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cotrans_cli.display.columns import aligned, parts_that_fit, wrapped
-from cotrans_cli.display.console import note
+from cotrans_cli.display.console import note, print_json, print_line
 from cotrans_cli.display.training_progress import epoch_line
+from cotrans_cli.main import run
 from pipelines.training.events import EpochDone
 from pipelines.training.fitting.validation import Scores
 
@@ -55,3 +56,29 @@ def test_a_note_goes_on_below_its_text(monkeypatch: pytest.MonkeyPatch, capsys: 
     first, *others = capsys.readouterr().err.splitlines()
     assert first.startswith("  window       10 rows") and others
     assert all(line.startswith(" " * 15) and line[15] != " " and len(line) <= 40 for line in others)
+
+
+def test_results_are_broken_between_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "mobilenet_v2-imagenet  (not here, 14.2 MB, BSD-3-Clause, default of mobilenet_v2)"
+    print_line(text)
+    assert capsys.readouterr().out == f"{text}\n"  # a file or program gets it whole
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    print_line(text)
+    first, *others = lines = capsys.readouterr().out.splitlines()
+    assert first.startswith("mobilenet_v2-imagenet  (not") and others and all(len(line) <= 60 for line in lines)
+    assert " ".join(line.strip() for line in lines) == text
+    print_json({"text": text})
+    assert text in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("command", [("weights", "list"), ("models",), ("data", "get")])
+def test_lists_fit_the_terminal(
+    command: tuple[str, ...], width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run([*command]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 4 and all(len(line) <= width for line in lines)

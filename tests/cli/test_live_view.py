@@ -91,6 +91,23 @@ def test_a_file_shows_how_far_it_is() -> None:
     assert re.search(r"0:03\.0 of 0:12\.0 · 25 % · \d+:\d\d\.\d left ─╯", captured.get())
 
 
+def test_the_pace_of_a_source_that_is_over_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), width=80, height=24, color_system=None)
+    view = LiveView([StreamSource("media", "a.mp4", "")], CLASSES, console)
+    statistics = Statistics(["a.mp4"])
+    view.begin(statistics)
+    for seconds, over in ((3.0, True), (30.0, False)):  # the other sources play on
+        monkeypatch.setattr(Statistics, "wall_seconds", seconds)
+        if over:
+            for index in range(12):
+                statistics.predicted(0, 0.25, 0.012, True)
+                view.predicted(frame(0, index))
+            view.ended(SourceEnded(0, "a.mp4", None))
+        with console.capture() as captured:
+            console.print(view)
+        assert "× 1.00 real time" in captured.get()
+
+
 def test_colours_can_be_read_on_black_and_on_white() -> None:
     """A contrast of 3, which large letters and bars need, on both."""
     assert len(set(PALETTE)) >= 10

@@ -99,7 +99,11 @@ def test_features_of_made_sounds_are_kept(clips: Path, monkeypatch: pytest.Monke
     features = build_recipe(None, settings(clips)).features
     assert features.request is not None
     spec = StreamFactory(features.request).prototype().spec
-    first = made_foreign(features, spec, 2)
+    told: list[tuple[int, int]] = []
+    threads = torch.get_num_threads()
+    first = made_foreign(features, spec, 2, lambda done, total, name: told.append((done, total)))
+    assert torch.get_num_threads() == threads
+    assert [done for done, _ in told] == list(range(told[-1][1] + 1)) and len({total for _, total in told}) == 1
     for recording, (kind, samples) in zip(first.fit[:2], foreign_sounds(5.0), strict=False):
         stream = StreamFactory(features.request).prototype()
         np.testing.assert_array_equal(

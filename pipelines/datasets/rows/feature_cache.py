@@ -126,6 +126,8 @@ def _in_parallel(
     recordings = [_recording(Path(str(items[index].media))) for index in waiting]
     outcomes: dict[int, Outcome] = {}
     done = len(items) - len(waiting)
+    if on_item is not None:
+        on_item(done, len(items) + 1, "")  # the first takes a while: processes start
     for place, outcome in extract_in_parallel(recordings, target, streams, engine or LocalEngine(count), wait=True):
         done += 1
         if on_item is not None:

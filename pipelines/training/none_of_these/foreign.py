@@ -15,6 +15,7 @@ from pipelines.datasets.mixing.foreign_sound import ALWAYS_FOREIGN, LIKE_WEATHER
 from pipelines.datasets.rows.feature_cache import OnItem, cache_folder, cached_features
 from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.datasets.source import FeatureOptions
+from pipelines.devices import one_thread
 from pipelines.errors import InputError
 from pipelines.features.extraction.sources import find_recordings
 from pipelines.features.files.npy_reader import read_npy
@@ -53,13 +54,15 @@ def open_foreign(folder: Path, options: FeatureOptions, classes: int, on_item: O
     )
 
 
-def made_foreign(options: FeatureOptions, spec: FeatureSpec, classes: int) -> ForeignSound:
+def made_foreign(
+    options: FeatureOptions, spec: FeatureSpec, classes: int, on_item: OnItem | None = None
+) -> ForeignSound:
     """Made sounds through the extractors of a recipe; nothing where these take pictures."""
     if any(part.kind != "audio" for part in spec.parts):
         return ForeignSound()
     sounds = list(foreign_sounds(SECONDS))
     recordings, always = [], []
-    for (kind, _), rows in zip(sounds, _made_rows(sounds, options, spec), strict=True):
+    for (kind, _), rows in zip(sounds, _made_rows(sounds, options, spec, on_item), strict=True):
         recordings.append(_without_class(kind, rows, classes))
         if kind in ALWAYS_FOREIGN:
             always.append(recordings[-1])
@@ -67,7 +70,7 @@ def made_foreign(options: FeatureOptions, spec: FeatureSpec, classes: int) -> Fo
     return ForeignSound(train=train, fit=train, always=tuple(always))
 
 
-def _made_rows(sounds: Sequence[Sound], options: FeatureOptions, spec: FeatureSpec) -> Rows:
+def _made_rows(sounds: Sequence[Sound], options: FeatureOptions, spec: FeatureSpec, on_item: OnItem | None) -> Rows:
     """The rows of made sounds (sounds, rows, width). They are kept: with a large network they take ten seconds."""
     digest = hashlib.sha256(b"".join(samples.tobytes() for _, samples in sounds)).hexdigest()[:16]
     path = cache_folder(options, spec) / f"made-{digest}.npy"
@@ -76,7 +79,15 @@ def _made_rows(sounds: Sequence[Sound], options: FeatureOptions, spec: FeatureSp
         return kept
     assert options.request is not None
     factory = StreamFactory(options.request, "cpu")
-    rows = np.stack([_heard(factory.prototype(), samples) for _, samples in sounds])
+    heard = []
+    with one_thread():  # short sounds gain little by more, and lose much by them where others compute, too
+        for count, (kind, samples) in enumerate(sounds):
+            if on_item is not None:
+                on_item(count, len(sounds), f"made to be none of the classes: {kind}")
+            heard.append(_heard(factory.prototype(), samples))
+    if on_item is not None:
+        on_item(len(sounds), len(sounds), "")
+    rows = np.stack(heard)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.save(file, rows)
     return rows

@@ -107,7 +107,7 @@ def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item
         )
     if recipe.features.request is None or spec is None or dataset.kind != "clips":
         return ForeignSound()
-    made = made_foreign(recipe.features, spec, classes)
+    made = made_foreign(recipe.features, spec, classes, on_item)
     if wanted is None:
         return replace(made, train=())
     if wanted == MADE:
