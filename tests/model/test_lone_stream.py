@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -113,6 +114,26 @@ def test_copies_of_a_model_have_streams_of_their_own() -> None:
     packed = with_precision(model, "float16")
     assert 1e-7 < relative_error(in_place(packed, tokens, packed.initial_state(1)), expected) <= 1e-2
     assert packed.encoder._lone is None
+
+
+@torch.inference_mode()
+def test_a_twin_with_another_lag_steps_alone_only_without() -> None:
+    tokens = stream(1, LENGTH)
+    for lag, other in ((0, 1), (1, 0)):
+        twin = small_model(positional="none", lag=lag).with_lag(other)
+        assert relative_error(in_place(twin, tokens, twin.initial_state(1)), by_value(twin, tokens)) <= 1e-5
+        assert (twin.encoder._lone is None) == bool(other)
+
+
+@torch.inference_mode()
+def test_a_model_and_its_stream_go_through_a_file_together() -> None:
+    model, tokens = small_model(positional="none"), stream(1, LENGTH)
+    state = model.initial_state(1)
+    in_place(model, tokens[:, :9], state)
+    twin, copied = pickle.loads(pickle.dumps((model, state)))
+    expected = in_place(model, tokens[:, 9:], state)
+    assert relative_error(in_place(twin, tokens[:, 9:], copied), expected) <= 1e-5
+    assert copied.position.tolist() == [LENGTH]
 
 
 @torch.inference_mode()

@@ -125,6 +125,19 @@ def test_a_snapshot_holds_the_answers(tmp_path: Path) -> None:
     assert relative_error(logits, whole[:, 11:]) <= 1e-5
 
 
+@pytest.mark.parametrize("rows", [1, 6])
+def test_what_was_named_long_ago_leaves_no_rounding_behind(rows: int) -> None:
+    """Where nothing happens the shares are of tiny probabilities, whatever a chunk named before."""
+    recall = Recall(small_model(**{**RECALL, "recall": rows}).config)
+    logits = stream(1, 400)[..., :5].clone()
+    logits[:, 200:, 1] += 30
+    state, place = recall.empty(1, logits), torch.zeros(1, dtype=torch.long)
+    chunk, after = recall.steps(logits, state, place)
+    stepped = [recall.step_(logits[:, step], state, cursor_for(place + step, rows, None)) for step in range(400)]
+    torch.testing.assert_close(chunk, torch.stack(stepped, dim=1), rtol=1e-6, atol=1e-5)
+    assert torch.equal(after.named, state.named)
+
+
 def test_answers_that_name_nothing_at_all() -> None:
     """Probabilities that vanish in 32 bits leave shares of zero, and finite answers."""
     recall = Recall(recalling("relative", torch.float32).config)

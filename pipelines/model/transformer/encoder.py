@@ -82,7 +82,7 @@ class ContinualEncoder(nn.Module):
         self._placed = config.positional in RELATIVE
         # Whether a step of one stream can be a `LoneStream`'s, the one of the state that was stepped last, and which
         # state (its id) that was.
-        self._plain = self.banded and not self._placed and config.class_token_block is None and not config.lag
+        self._plain = self.banded and not self._placed and config.class_token_block is None
         self._lone: LoneStream | None = None
         self._stepped = 0
 

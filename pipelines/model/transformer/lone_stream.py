@@ -31,13 +31,14 @@ class LoneStream:
             if isinstance(block_state, SingleOutputState)
         ]
 
-    def __deepcopy__(self, memo: object) -> None:
-        """A copy of a model begins without: its states are others."""
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        """A copy or a file of a model is without: what is shared with a state here would be shared no longer."""
+        return type(None), ()
 
     @staticmethod
     def fits(blocks: tuple[Block, ...], state: StreamState) -> bool:
-        """Whether the weights are as they were trained, and numbers such that numpy knows them."""
-        return all(type(block.in_projection) is Projection for block in blocks) and all(
+        """Whether the weights are as they were trained, nothing lags, and numbers are such that numpy knows them."""
+        return all(type(block.in_projection) is Projection and not block.lag for block in blocks) and all(
             isinstance(ring, SingleOutputState) and ring.key.is_cpu and ring.key.dtype in (torch.float32, torch.float64)
             for ring in state.blocks
         )
