@@ -81,6 +81,15 @@ def test_single_samples_give_the_rows_of_the_whole(key: str) -> None:
     assert_same(rows_of(extractor(key, 0.1), pieces), rows_of(extractor(key, 0.1), [audio]))
 
 
+def test_a_caller_may_reuse_the_buffer_that_was_pushed() -> None:
+    audio, buffer, stream = noise(8000), np.empty(100, np.float32), extractor("logmel", 0.1)
+    rows = []
+    for piece in audio.reshape(-1, 100):
+        buffer[:] = piece
+        rows.append(stream.push(buffer))
+    assert_same(np.concatenate([*rows, stream.flush()]), rows_of(extractor("logmel", 0.1), [audio]))
+
+
 @pytest.mark.parametrize("key", EXTRACTORS)
 def test_a_row_is_ready_at_its_time_and_has_not_heard_the_future(key: str) -> None:
     hop, count = 0.25, 3

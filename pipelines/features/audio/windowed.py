@@ -80,7 +80,7 @@ class FrameWindows:
             skipped = min(self._skip, len(samples))
             self._skip -= skipped
             samples = samples[skipped:]
-        self._samples.append(samples)
+        self._samples.append(samples.copy())  # callers may reuse their buffer
 
     def window(self, begin: int, count: int) -> Frames:
         """(count, bands): frames begin to begin + count."""
