@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from pipelines.checkpoints.foreign_files.imported import Hints, Imported, positi
 from pipelines.checkpoints.opening import OpenedSource, open_source
 from pipelines.checkpoints.output_path import output_path
 from pipelines.checkpoints.projects.own_import import filled_model
-from pipelines.checkpoints.proof import LIMIT, Distance, Progress, Proof, distance, prove, random_stream
+from pipelines.checkpoints.proof import LIMIT, Distance, Progress, Proof, distance, prove, random_stream, rounding
 from pipelines.costs.counting import count_macs
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.features.feature_match import fitting_spec
@@ -114,8 +115,9 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
     own_features = None if options.verify is None else _own_features(options.verify, model)
     names = options.class_names or imported.class_names or default_class_names(imported.config.classes)
     stream = random_stream(imported.config, model.classifier.weight.dtype)
-    proof = _proven(model, imported, stream, "random features", progress)
-    verified = None if own_features is None else _proven(model, imported, own_features, str(options.verify), progress)
+    exact = copy.deepcopy(model).double() if imported.config.proven_in_float64 else model
+    proof = _proven(exact, imported, stream, "random features", progress)
+    verified = None if own_features is None else _proven(exact, imported, own_features, str(options.verify), progress)
     difference = None
     if options.mode != "exact":
         compared, of = (stream, "random features") if own_features is None else (own_features, str(options.verify))
@@ -123,6 +125,11 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
     features, provenance = asked, _provenance(path, options, imported, proof)
     score_kind: ScoreKind = "softmax" if opened.own is None else opened.own.score_kind
     notes = [*imported.notes, *_advice(options, opened, imported.config, names)]
+    if exact is not model and model.classifier.weight.dtype == torch.float32:
+        notes.append(
+            "the proof is in float64; steps run in float32, as the official program does, and are within "
+            f"{rounding(model, exact, stream):.0e} relative of it on these features"
+        )
     same = imported is opened.imported and asked is None
     copied = opened.own is not None and same and names == opened.own.class_names
     if opened.own is not None:
@@ -192,7 +199,7 @@ def _adapted(imported: Imported, options: ConversionOptions) -> Imported:
 
 
 def _proven(model: ContinualModel, imported: Imported, stream: Tensor, what: str, progress: Progress | None) -> Proof:
-    proof = prove(model, imported.reference, stream, progress)
+    proof = prove(model, imported.reference, stream.to(model.classifier.weight.dtype), progress)
     if not proof.holds:
         raise CheckpointError(
             f"the converted model is not the same: at step {proof.step} of {what} it differs by {proof.relative:.1e} "

@@ -17,6 +17,7 @@ LIMIT = 1e-4  # relative difference above which a conversion is refused
 PROOF_WINDOWS = 6  # steps of the proof, in windows: far past the point where rings have wrapped
 LONG_WINDOW = 1024  # tokens: a proof of a longer one goes on for 256 steps after it is full
 _MOST_COMPARED = 2000  # steps
+_ROUNDED = 400  # steps over which rounding is measured
 _BATCH = 16  # windows that the regular model takes at once
 
 Progress = Callable[[int, int], None]  # steps done, steps in all
@@ -71,6 +72,14 @@ def prove(model: ContinualModel, reference: Reference, stream: Tensor, progress:
             progress(number + 1, stream.shape[0])
     relative, place = worst
     return Proof(len(compared), relative, largest, 1 - place)
+
+
+@torch.inference_mode()
+def rounding(model: ContinualModel, exact: ContinualModel, stream: Tensor) -> float:
+    """How far the steps of a model are from those of its copy in float64, over the beginning of a stream."""
+    stream = stream[:_ROUNDED]
+    pairs = zip(_steps(model, stream), _steps(exact, stream.double()), strict=True)
+    return max(_difference(Outputs(ours.logits.double(), None), theirs)[0] for ours, theirs in pairs)
 
 
 def compared_steps(length: int) -> Sequence[int]:

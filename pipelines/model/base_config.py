@@ -87,6 +87,11 @@ class BaseConfig(ABC):
         return self.window_obstacle is None
 
     @property
+    def proven_in_float64(self) -> bool:
+        """Whether float32 loses so many digits, whoever computes, that a comparison in it says nothing."""
+        return False
+
+    @property
     def recycled_positions(self) -> int:
         """Indices that a stream may start at in training; 0: they make no difference."""
         return 0

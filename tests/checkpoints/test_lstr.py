@@ -189,6 +189,17 @@ def test_other_models_convert(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert report.proof.holds and set(report.mapped) | set(report.dropped) == set(lstr_weights(config))
 
 
+def test_a_wide_model_is_proven_in_float64(golden_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps run in float32, where scores of hundreds cost digits: no reason to refuse it."""
+    monkeypatch.setattr("pipelines.model.lstr.config.FLOAT64_WIDTH", 0)
+    report = run(golden_dir / "lstr.pth", tmp_path / "m.safetensors", config=golden_dir / "lstr.yaml")
+    assert report.proof.relative < 1e-9
+    assert any("the proof is in float64; steps run in float32" in note for note in report.notes)
+    assert load_checkpoint(report.output).model.classifier.weight.dtype == torch.float32
+    copied = run(report.output, tmp_path / "copy.safetensors")
+    assert copied.already_continual and copied.proof.relative < 1e-9
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

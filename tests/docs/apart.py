@@ -116,6 +116,12 @@ SHORTENED: dict[str, str] = {
 REAL_OUTPUT = (
     "cotrans stream weights/demo/demo.ogg --fast --smooth 1 --segments",
     "cotrans convert tests/golden/oadtr_b1.pth --no-class-token --out oadtr.safetensors",
+    "cotrans convert miniroad.pth",
+    "cotrans convert lstr.pth --config lstr.yaml",
+    "cotrans convert testra_decay.pth --heads 8 --fps 4 --long-seconds 12 --long-rate 4 --work-seconds 2"
+    " --no-long-positions --include-work --decay 0.97",
+    "cotrans flops lstr.cotrans.safetensors",
+    "cotrans convert oadtr_b2.pth --no-class-token --mode deep",
     "cotrans flops --model cooadtr-b1",
     "cotrans models",
 )

@@ -65,13 +65,9 @@ def read(source: SourceFile, hints: Hints) -> Imported:
         config=config,
         notes=settings.notes,
         class_names=settings.class_names,
-        reference=LstrReference(_reference_weights(weights, config), config),
+        # In float64 like the proof: a reference that rounds would only measure itself.
+        reference=LstrReference({name: value.double() for name, value in weights.items()}, config),
     )
-
-
-def _reference_weights(weights: Mapping[str, Tensor], config: LstrConfig) -> Mapping[str, Tensor]:
-    """In the precision of the model's own steps: a reference that rounds more would only measure itself."""
-    return {name: value.double() for name, value in weights.items()} if config.in_float64 else weights
 
 
 def _encoder(source: SourceFile) -> tuple[tuple[int, int, bool], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -29,6 +30,7 @@ class OwnReference:
         return OwnReference(filled_model(config, weights))
 
     def __call__(self, windows: Tensor, start: int) -> Outputs:
+        windows = windows.to(self.model.classifier.weight.dtype)
         starts = start + torch.arange(windows.shape[0])
         if self.model.decoder is None:
             return Outputs(self.model(windows, starts), None)
@@ -103,7 +105,9 @@ def filled_model(config: BaseConfig, weights: Mapping[str, Tensor]) -> Continual
 
 def read(checkpoint: Checkpoint) -> Imported:
     """A checkpoint of ours in the shape of an import."""
-    weights = checkpoint.model.state_dict()
+    weights, model = checkpoint.model.state_dict(), checkpoint.model
+    if checkpoint.config.proven_in_float64:
+        model = copy.deepcopy(model).double()
     return Imported(
         kind=f"cotrans, {checkpoint.config.summary()}",
         config=checkpoint.config,
@@ -112,5 +116,5 @@ def read(checkpoint: Checkpoint) -> Imported:
         dropped={},
         notes=(),
         class_names=checkpoint.class_names,
-        reference=(OwnReference(checkpoint.model) if checkpoint.config.windowed else WholeReference(checkpoint.model)),
+        reference=OwnReference(model) if checkpoint.config.windowed else WholeReference(model),
     )
