@@ -21,6 +21,7 @@ from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import write_text
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
+from pipelines.model.transformer.config import ModelConfig
 from pipelines.training.artifacts import ModelDescription, RunFolder, command_line, describe_environment
 from pipelines.training.events import BaselineDone, Observer, Remark, nobody
 from pipelines.training.fitting.baseline import PerFrameScores, fit_row_classifiers, score_row_classifiers
@@ -205,7 +206,7 @@ def make_problem(
     loss: Literal["cross-entropy", "binary"] = "binary" if multi_label else "cross-entropy"
     if options.loss != "auto":
         loss = options.loss
-    if recipe.model.changes.get("recall") and (data.clips or loss != "cross-entropy"):
+    if isinstance(config, ModelConfig) and config.recall and (data.clips or loss != "cross-entropy"):
         raise ConfigurationError("model.recall weighs frames by cross-entropy's probabilities: a clip has one answer")
     validator = None
     if not data.validation and (options.early_stop or recipe.schedule.name == "plateau"):

@@ -82,6 +82,8 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) ->
         ("[augmentation]\ntime_masks = 2\n", "time_mask (how large) go together"),
         ("[augmentation]\nwarp = 0.7\n", "augmentation.warp must be at least 0 and at most 0.5, not 0.7"),
         ("[augmentation]\nequaliser = 0.7\n", "unknown key 'equaliser' in [augmentation]; did you mean 'equalizer'?"),
+        ('[training]\nrejection_by = "size"\n', "training.rejection_by must be one of energy, probability, both"),
+        ('[training]\nrejection_by = "both"\n', "training.rejection_by is what training.rejection is a threshold of"),
         ("training = 3\n", "training is a section"),
         ("[training\n", "is not valid TOML"),
     ],

@@ -17,6 +17,7 @@ from pipelines.model import kinds
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.presets import get_preset, preset
+from pipelines.model.transformer.config import ModelConfig
 from pipelines.training.events import Observer, Remark, nobody
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.samples.statistics import FeatureStatistics, unfolded
@@ -31,7 +32,7 @@ def model_config(
     """
     options = recipe.model
     if options.init is not None:
-        return _initial_config(recipe, classes)
+        return _initial_config(recipe, classes, background)
     changes = dict(options.changes)
     if changes.get("recall"):
         changes.setdefault("background", background)
@@ -77,7 +78,7 @@ def check_initial_features(init: str, given: FeatureSpec | None, width: int, obs
         )
 
 
-def _initial_config(recipe: Recipe, classes: int) -> BaseConfig:
+def _initial_config(recipe: Recipe, classes: int, background: int | None) -> BaseConfig:
     """The configuration of the checkpoint that training starts from; only what has no weights may differ."""
     source = read_header(find_model(str(recipe.model.init))).config
     changes = copy.deepcopy(recipe.model.changes)
@@ -92,4 +93,6 @@ def _initial_config(recipe: Recipe, classes: int) -> BaseConfig:
                 f"model.{key} is {value!r}, but {recipe.model.init} has {getattr(source, key)!r}: with --init the "
                 "model is that of the checkpoint"
             )
-    return cast(BaseConfig, replace(cast(Any, source), dropout=dropout, classes=classes))
+    # Among other classes the one in which nothing happens is another.
+    known = {"background": background} if isinstance(source, ModelConfig) and source.recall else {}
+    return cast(BaseConfig, replace(cast(Any, source), dropout=dropout, classes=classes, **known))

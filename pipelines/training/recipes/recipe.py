@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from pipelines.datasets.source import DataSource, FeatureOptions
 from pipelines.errors import ConfigurationError
-from pipelines.metrics.rejection import Statistic
+from pipelines.metrics.rejection import STATISTICS, Statistic
 
 Optimizer = Literal["adam", "adamw", "sgd"]
 Schedule = Literal["constant", "step", "cosine", "plateau"]
@@ -184,6 +184,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "training.precision": get_args(Precision),
     "training.metric": get_args(Metric),
     "training.none": get_args(NoneOfThese),
+    "training.rejection_by": STATISTICS,
 }
 # Key: smallest and largest value, and whether the smallest is allowed itself.
 _RANGES: dict[str, tuple[float, float, bool]] = {
@@ -255,6 +256,9 @@ def _check_ranges(recipe: Recipe) -> None:
             raise RecipeValueError(key, f"must be {lower}{upper}, not {value}")
     if recipe.schedule.warm_up and recipe.schedule.warm_up_steps:
         raise ConfigurationError("schedule.warm_up (epochs) and schedule.warm_up_steps are two ways to say one thing")
+    training = recipe.training
+    if training.rejection is None and training.rejection_by != TrainingOptions.rejection_by:
+        raise RecipeValueError("training.rejection_by", "is what training.rejection is a threshold of: give that too")
     augmentation = recipe.augmentation
     for number, size in (("time_masks", "time_mask"), ("feature_masks", "feature_mask")):
         if bool(getattr(augmentation, number)) != bool(getattr(augmentation, size)):
