@@ -297,6 +297,8 @@ def _run(
         print_seeds(result)
     else:
         print_result(result)
+        if not quiet:
+            note(f"use it with `cotrans stream FILE --model {result.folder}`; the curves: {result.folder}/report.html")
 
 
 def _write_recipe(path: Path, text: str, inputs: list[Path]) -> None:

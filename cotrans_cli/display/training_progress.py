@@ -52,7 +52,9 @@ class TrainingProgress:
         if self._bar is not None:
             if self._extraction is None:
                 self._extraction = self._bar.add_task("features", total=total, text="")
-            self._bar.update(self._extraction, completed=done, total=total, text=name)
+            room = self._bar.console.width // 3  # more would push the times out
+            shown = name if len(name) <= room else f"…{name[1 - room :]}"
+            self._bar.update(self._extraction, completed=done, total=total, text=shown)
             if done == total:
                 self._bar.remove_task(self._extraction)
                 self._extraction = None

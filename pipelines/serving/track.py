@@ -59,7 +59,7 @@ class Track:
             "kind": self._model.score_kind,
         }
 
-    def numbers(self, counts: SourceStatistics) -> dict[str, float | None]:
+    def numbers(self, counts: SourceStatistics) -> dict[str, float | bool | None]:
         """Pace over the last seconds, latency and what was lost."""
         self._pace.append((time.monotonic(), counts.seconds))
         (begin, before), (now, seconds) = self._pace[0], self._pace[-1]
@@ -72,6 +72,7 @@ class Track:
             "dropped": counts.dropped,
             "broken": counts.broken,
             "reconnects": counts.reconnects,
+            "failed": counts.error is not None,
         }
 
     def _row(self, prediction: Prediction) -> str:

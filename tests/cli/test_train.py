@@ -229,6 +229,7 @@ def test_a_path_is_enough(clips: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "chosen for these data" in result.stderr and "window       5 rows: half a clip" in result.stderr
     assert "only 9 recordings to validate on: one of them is 11 points" in result.stderr
+    assert f"`cotrans stream FILE --model {out}`" in result.stderr.splitlines()[-1] and (out / "report.html").exists()
     recipe = parse_recipe((out / "config.toml").read_text())
     assert recipe.model.changes["window"] == 5 and recipe.training.epochs == 3
     assert recipe.optimizer.learning_rate == 1e-3 and recipe.training.early_stop > 0

@@ -160,6 +160,31 @@ def test_pictures_and_two_models_in_the_dark_on_a_phone(
         page.wait_for_selector("body[data-ready]")
 
 
+def test_a_model_that_cannot_watch_a_source_says_so(
+    tmp_path: Path, listening: StreamModel, open_page: OpenPage, artifacts: Path
+) -> None:
+    watching = small_model(tmp_path, "efficientnet_lite0", hop=0.2)
+    with running([write_sound(tmp_path / "talk.wav", 4.0)], [watching, listening]) as live:
+        page = open_page(live.address)
+        until(page, "live.tracks[1].timeline.scores.length > 3")
+        until(page, "live.tracks[0].failed")
+        assert page.locator(".live-label").first.inner_text() == "Failed: the terminal says why"
+        assert states(page) == ["playing"]
+        page.screenshot(path=artifacts / "live-one-failed.png")
+
+
+def test_where_none_of_the_classes_is_there_the_page_says_so(
+    two: list[Path], model: StreamModel, open_page: OpenPage
+) -> None:
+    with running(two[:1], [model], hop=0.05) as live:
+        page = open_page(live.address)
+        more_rows(page)
+        for label, grey in ((-1, True), (1, False)):
+            page.evaluate("(label) => { const [track] = live.tracks; track.newest[2] = label; track.show(); }", label)
+            assert page.evaluate("live.tracks[0].element.classList.contains('none')") == grey
+            assert ("none of these" in page.locator(".live-label").first.inner_text()) == grey
+
+
 def test_the_past_can_be_looked_at(two: list[Path], model: StreamModel, open_page: OpenPage) -> None:
     with running(two, [model], hop=0.05) as live:
         page = open_page(live.address)

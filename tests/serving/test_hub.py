@@ -160,6 +160,7 @@ def test_figures_speak_of_pace_latency_and_what_was_lost(model: StreamModel) -> 
     assert figures["dropped"] == 3
     assert figures["p50_ms"] == pytest.approx(10, rel=0.1)
     assert figures["pace"] is None  # of one moment
+    assert figures["failed"] is False
 
 
 @pytest.mark.parametrize("size", [1, 100, 733, 8000])

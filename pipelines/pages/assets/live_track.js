@@ -32,6 +32,7 @@ class LiveTrack {
     );
     this.strength = new Float64Array(classes.length);
     this.newest = null;
+    this.failed = false;
     this.timeline = new Timeline(place, { classes, kind: description.kind, scores: this.empty(), live: true, span: SHORTEST_SPAN });
     this.span = SHORTEST_SPAN;
     this.timeline.box.setAttribute("aria-label", "Timeline of the scores: the newest are at the right");
@@ -109,14 +110,16 @@ class LiveTrack {
       return;
     }
     if (!this.newest) {
-      this.label.replaceChildren(make("span", { text: "Nothing yet", class: "muted" }));
+      const text = this.failed ? "Failed: the terminal says why" : "Nothing yet";
+      this.label.replaceChildren(make("span", { text, class: "muted" }));
       this.bars.forEach((bar) => bar.show(null));
       return;
     }
     const [, end, label, state, , pairs] = this.newest;
+    this.element.classList.toggle("none", label < 0);
     this.label.replaceChildren(
       ...(label < 0
-        ? [make("span", { text: "–", title: "none of the classes" })]
+        ? [make("span", { text: "– none of these", class: "muted" })]
         : [swatch(label), make("strong", { name: classes[label] })]),
       make("span", { text: clock(Math.max(0, end), 1), class: "number muted" }),
       ...(state & 1 ? [make("span", { text: "warming up", class: "muted" })] : []),
@@ -127,8 +130,12 @@ class LiveTrack {
     });
   }
 
-  /** figures: {pace, p50_ms, p95_ms, frames, dropped, broken, reconnects} of the server. */
-  showFigures({ pace, p50_ms: middle, p95_ms: high, frames, dropped, broken, reconnects }) {
+  /** figures: {pace, p50_ms, p95_ms, frames, dropped, broken, reconnects, failed} of the server. */
+  showFigures({ pace, p50_ms: middle, p95_ms: high, frames, dropped, broken, reconnects, failed }) {
+    if (failed && !this.failed) {
+      this.failed = true;
+      this.show();
+    }
     const parts = [
       ...(pace === null ? [] : [`× ${pace.toFixed(2)} real time`]),
       `latency ${Math.round(middle)} ms, p95 ${Math.round(high)} ms`,

@@ -67,7 +67,8 @@ class TimelinePainter {
       const x = Math.round(timeline.x(mark * step)) + 0.5;
       context.moveTo(x, RULER - 6);
       context.lineTo(x, timeline.height);
-      context.fillText(clock(mark * step, step < 1 ? 1 : 0), x + 3, RULER / 2 - 1);
+      const text = clock(mark * step, step < 1 ? 1 : 0);
+      if (x + 3 + context.measureText(text).width <= timeline.width) context.fillText(text, x + 3, RULER / 2 - 1);
     }
     context.stroke();
   }

@@ -83,7 +83,7 @@ def _made_rows(sounds: Sequence[Sound], options: FeatureOptions, spec: FeatureSp
     with one_thread():  # short sounds gain little by more, and lose much by them where others compute, too
         for count, (kind, samples) in enumerate(sounds):
             if on_item is not None:
-                on_item(count, len(sounds), f"made to be none of the classes: {kind}")
+                on_item(count, len(sounds), f"foreign: {kind}")
             heard.append(_heard(factory.prototype(), samples))
     if on_item is not None:
         on_item(len(sounds), len(sounds), "")

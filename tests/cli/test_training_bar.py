@@ -1,0 +1,33 @@
+"""The bar of a training run: its times stay visible whatever the recordings are called."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cotrans_cli.display import training_progress
+from cotrans_cli.display.training_progress import TrainingProgress
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_long_names_leave_room_for_the_times(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
+    monkeypatch.setattr(training_progress, "status_console", lambda: console)
+    with training_progress.training_progress(quiet=False) as progress:
+        assert isinstance(progress, TrainingProgress) and progress._bar is not None
+        progress.on_item(3, 10, "[red]folder/of/clips/with/a/very/long/name/" + "x" * 60)
+        line = drawn(progress._bar.get_renderable(), width)
+        assert "left -:--:-- …xxx" in line and len(line) <= width
+        progress.on_item(3, 10, "[red]a.wav")
+        assert drawn(progress._bar.get_renderable(), width).endswith("[red]a.wav")  # a name, not a colour
+
+
+def drawn(bar: Any, width: int) -> str:
+    plain = Console(file=io.StringIO(), width=width, color_system=None)
+    with plain.capture() as captured:
+        plain.print(bar)
+    (line,) = captured.get().splitlines()
+    return line.rstrip()
