@@ -47,7 +47,7 @@ def test_table_csv_and_markdown(golden_dir: Path) -> None:
     common = ("--dataset", "thumos14", "--predictions", golden_dir / "thumos_metrics.npz", "--bootstrap", "0")
     table = run(*common).stdout
     assert "CricketShot         54.16   94.05        8" in table
-    assert "mAP 92.42 % over 20 classes; 13,471 frames of 21 videos (protocol lstr" in table
+    assert "mAP 92.42 % over 20 classes; 13,471 frames of 21 recordings (protocol lstr" in table
     rows = list(csv.DictReader(io.StringIO(run(*common, "--csv").stdout)))
     assert rows[-1]["class"] == "mean" and float(rows[-1]["AP"]) == pytest.approx(0.9241514820143071, abs=1e-12)
     assert len(rows) == 21

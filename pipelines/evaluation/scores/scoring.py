@@ -106,7 +106,7 @@ class Evaluation:
             parts.append(
                 f"{score.headline} {100 * score.value:.2f} %{_interval(score.intervals.get(score.headline))} over "
                 f"{int((score.positives > 0).sum())} classes; {score.frames:,} frames of "
-                f"{counted(score.videos, 'video')} (protocol {score.protocol}: "
+                f"{counted(score.videos, 'recording')} (protocol {score.protocol}: "
                 f"{score.trimmed:,} frames trimmed, {score.ambiguous:,} ambiguous)"
             )
         if self.clips is not None:

@@ -32,6 +32,7 @@ from pipelines.pages.page import (
     made_line,
     render,
 )
+from pipelines.wording import counted
 
 SUFFIXES = (".html", ".htm")
 SCRIPTS = (
@@ -61,7 +62,7 @@ def write_comparison_page(path: Path, comparison: Comparison) -> None:
     title = f"{comparison.dataset}, {comparison.part}"
     data = {
         "title": title,
-        "said": f"{comparison.items:,} recordings",
+        "said": counted(comparison.items, "recording"),
         "notes": list(comparison.notes),
         "metric": comparison.metric,
         "table": {"columns": list(table.columns), "rows": [list(row) for row in table.rows]},
