@@ -43,6 +43,7 @@ _ARRAY_CODES = frozenset(np.dtype(name).str[1:] for name in ARRAY_TYPES)
 READS = "only tensors, plain values and argparse.Namespace are read, and nothing in the file was run"
 WHOLE_MODEL = "model = torch.load(FILE, weights_only=False); torch.save(model.state_dict(), 'weights.pth')"
 TORCHSCRIPT = "model = torch.jit.load(FILE); torch.save(model.state_dict(), 'weights.pth')"
+EXPORTED = "model = torch.export.load(FILE); torch.save(model.state_dict, 'weights.pth')"
 
 
 class _RefusedError(Exception):
@@ -140,6 +141,8 @@ def _inspect_archive(file: BinaryIO, size: int, arrays: bool) -> None:
             raise _DamagedError("two members of the archive have the same name")
         if any(name.endswith("constants.pkl") for name in names):
             raise _RefusedError("TorchScript code", TORCHSCRIPT)
+        if any(name.endswith("/models/model.json") for name in names):
+            raise _RefusedError("a program of torch.export", EXPORTED)
         # torch.save does not compress; a compressed member could unpack to any size.
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
             raise _DamagedError("a member of the archive is compressed, which torch.save never does")

@@ -297,10 +297,34 @@ def test_positions_with_a_name_of_their_own_are_named(tmp_path: Path) -> None:
     torch.save(made.state_dict(), tmp_path / "p.pth")
     named = Hints(heads=HEADS, window=WINDOW, positions_key="place")
     equals(tmp_path / "p.pth", named, made, inputs=10)
+    with pytest.raises(CheckpointError, match=r"nothing explains: place .--positions-key place if these are positions"):
+        open_source(tmp_path / "p.pth", KNOWN)
     with pytest.raises(UsageError, match="--positions-key nowhere: the file has no such key"):
         open_source(tmp_path / "p.pth", Hints(heads=HEADS, window=WINDOW, positions_key="nowhere"))
     with pytest.raises(UsageError, match="has 9 positions only"):
         open_source(tmp_path / "p.pth", Hints(heads=HEADS, window=30, positions_key="place"))
+
+
+def test_what_a_file_cannot_say_is_noted(tmp_path: Path) -> None:
+    """PyTorch's tutorial multiplies tokens by √d; what the note advises gives its numbers."""
+    made = Placed("sequence first").eval()
+    torch.save(made.state_dict(), tmp_path / "p.pth")
+    notes = open_source(tmp_path / "p.pth", KNOWN).imported.notes
+    assert any("multiply embed.weight and embed.bias by it" in note for note in notes)
+    assert any("reads the newest row" in note for note in notes)
+    scaled = {
+        key: WIDTH**0.5 * value if key.startswith("embed.") else value for key, value in made.state_dict().items()
+    }
+    torch.save(scaled, tmp_path / "s.pth")
+    made.embed.register_forward_hook(lambda module, inputs, output: output * WIDTH**0.5)
+    equals(tmp_path / "s.pth", KNOWN, made, inputs=10)
+
+
+def test_a_class_token_is_not_guessed(tmp_path: Path) -> None:
+    made = Placed("pos_embed", entries=WINDOW + 1).eval()
+    torch.save({"cls_token": torch.zeros(1, 1, WIDTH), **made.state_dict()}, tmp_path / "p.pth")
+    with pytest.raises(CheckpointError, match=r"cls_token .a class token is read in OadTR's files only"):
+        open_source(tmp_path / "p.pth", KNOWN)
 
 
 def test_positions_outside_the_prefix_are_left_out_and_said(tmp_path: Path) -> None:
@@ -351,6 +375,7 @@ def test_hugging_face_layers(tmp_path: Path, vit: bool) -> None:
     torch.save({f"encoder.layer.{key}": value for key, value in layers.state_dict().items()}, tmp_path / "h.pth")
     imported = open_source(tmp_path / "h.pth", KNOWN).imported
     assert imported.config.norm == ("pre" if vit else "post") and imported.config.activation == "gelu"
+    assert any("Hugging Face's own models have 1e-12" in note for note in imported.notes)
     proves(imported)
     equals(tmp_path / "h.pth", KNOWN, layers)
 
@@ -362,3 +387,7 @@ def test_whole_models_are_refused_with_the_lines_that_help(tmp_path: Path) -> No
     torch.jit.save(torch.jit.trace(nn.Linear(3, 4), torch.zeros(1, 3)), tmp_path / "script.pt")
     with pytest.raises(CheckpointError, match=r"TorchScript code.*torch\.jit\.load"):
         open_source(tmp_path / "script.pt")
+    exported = torch.export.export(nn.Linear(3, 4), (torch.zeros(1, 3),))
+    torch.export.save(exported, tmp_path / "program.pt2")
+    with pytest.raises(CheckpointError, match=r"a program of torch.export.*torch\.export\.load"):
+        open_source(tmp_path / "program.pt2")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -183,13 +183,38 @@ def _notes(encoder: FoundEncoder, around: Surroundings, hints: Hints) -> list[st
         notes.append(f"activation {encoder.layout.activation}: the library's default (--activation if it is another)")
     if hints.norm is None and encoder.layout.library.startswith("torch"):
         notes.append("post-norm: PyTorch's default (--norm pre if it was made with norm_first=True)")
+    if encoder.layout.library.startswith("torch-style"):
+        notes.append(
+            "norms with ε = 1e-5, PyTorch's default; Hugging Face's own models have 1e-12, which is in no file"
+        )
     if around.static:
         notes.append(f"{around.positions}: places in the window, added to the projected tokens in front of block 1")
+        if around.input_layer is not None and str(around.positions).endswith("pe"):  # the tutorial's name for them
+            module = around.input_layer
+            notes.append(
+                f"tokens are not scaled: if your model multiplies them by √d in front of the positions, as PyTorch's "
+                f"tutorial does, multiply {module}.weight and {module}.bias by it before you save them"
+            )
     if around.input_layer is None:
         notes.append("no input projection: tokens go in as they are")
+    if around.classifier is not None and encoder.layout.library.startswith("torch"):
+        notes.append("the classifier reads the newest row: a model that averages its rows gives other numbers")
     if around.classifier is None:
         notes.append("no classifier: the outputs are the encoder's own numbers, not scores of classes")
     return notes
+
+
+def _advice(left: Sequence[str], weights: Mapping[str, Tensor], config: ModelConfig) -> str:
+    """What could be done about keys that are left."""
+    for key in left:
+        table = static_table(weights[key], config.width)
+        if table is None:
+            continue
+        if table.shape[0] == 1:
+            return "a class token is read in OadTR's files only; "
+        if config.positional == "none" and table.shape[0] >= config.window and not key.endswith(".weight"):
+            return f"--positions-key {key} if these are positions; "
+    return ""
 
 
 def _rename(
@@ -215,8 +240,8 @@ def _rename(
     left = [key for key in weights if key not in table and key not in dropped and key not in positions]
     if left and all(name in weights for name in table):
         raise CheckpointError(
-            f"{source.path} has keys that nothing explains: {listed(left)} (--prefix {encoder.prefix or 'NAME.'} takes "
-            "the encoder alone)"
+            f"{source.path} has keys that nothing explains: {listed(left)} ({_advice(left, weights, config)}--prefix "
+            f"{encoder.prefix or 'NAME.'} takes the encoder alone)"
         )
     renamed = rename(
         {key: weights[key] for key in weights if key not in positions}, table, dropped, shapes, source.path
