@@ -19,15 +19,17 @@ from pipelines.datasets.dataset import SPLITS
 from pipelines.datasets.item import Item, Segment
 from pipelines.datasets.mixing.prepared_folder import INDEX, prepared_folder
 from pipelines.datasets.mixing.sound_files import read_sound
-from pipelines.datasets.mixing.stream_mixer import Recording, levelled, mix_stream, plan_streams, shuffled
+from pipelines.datasets.mixing.stream_mixer import PAUSE, Recording, levelled, mix_stream, plan_streams, shuffled
 from pipelines.errors import UsageError
 from pipelines.files import write_text
 
-VERSION = 5  # of the mixing: another number makes other streams
+VERSION = 6  # of the mixing: another number makes other streams
 HIGHEST_PITCH = 0.4  # beyond, words are not those of people any more
 EXCERPT = (0.3, 2.0)  # seconds of other sound between two words
 EXCERPT_CHANCE = 0.5  # of other sound between two words, where there is any
 SHUFFLED_CHANCE = 0.25  # of a shuffled word after a word
+FLUENT = (4.0, 12.0)  # seconds of other sound in one piece, in streams without a word
+FLUENT_SHARE = 2.0  # of the time with words: how much of such streams there is, where there is other sound
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class MixingOptions:
     pitch: float = 0.0  # largest relative change of a voice's pitch, formants and speed
     one_voice: bool = False  # nobody else in a stream
     rooms: float = 0.0  # share of streams that are heard through another room and microphone
-    near_misses: bool = False  # with shuffled words, which are none
+    near_misses: bool = False  # with shuffled words, which are none, and with streams of other sound alone
 
     def __post_init__(self) -> None:
         if not 0 <= self.pitch <= HIGHEST_PITCH:
@@ -98,9 +100,12 @@ def _mix_all(folder: Path, split: str, takes: Sequence[Take], options: MixingOpt
     words = [_read(take, options.rate) for take in takes if take.label is not None]
     other = [_read(take, options.rate) for take in takes if take.label is None]
     index = []
-    for number, members in enumerate(plan_streams(words, options.seconds, options.passes, generator)):
+    streams = plan_streams(words, options.seconds, options.passes, generator)
+    if other and options.near_misses:
+        streams += [_fluent(other, options.seconds, generator) for _ in range(round(FLUENT_SHARE * len(streams)))]
+    for number, members in enumerate(streams):
         voices = _changed_voices(members, options, generator)
-        if other or options.near_misses:
+        if members[0].label is not None and (other or options.near_misses):
             voices = _with_other_sound(voices, other, options.near_misses, generator)
         room = options.rooms > 0 and float(generator.random()) < options.rooms
         samples, events = mix_stream(voices, generator, room)
@@ -134,14 +139,28 @@ def _with_other_sound(
     for word in words:
         mixed.append(word)
         if other and generator.random() < EXCERPT_CHANCE:
-            source = other[int(generator.integers(len(other)))]
-            seconds = min(source.seconds, float(generator.uniform(*EXCERPT)))
-            begin = float(generator.uniform(0, source.seconds - seconds))
-            piece = source.between(begin, begin + seconds)
-            mixed.append(replace(piece, samples=levelled(piece.samples)))
+            mixed.append(_excerpt(other, EXCERPT, generator))
         if near_misses and generator.random() < SHUFFLED_CHANCE:
             mixed.append(shuffled(word, generator))
     return mixed
+
+
+def _fluent(other: list[Recording], seconds: float, generator: np.random.Generator) -> list[Recording]:
+    """Long pieces of other sound, for a stream in which there is nothing to spot: most of what is said is no word."""
+    pieces: list[Recording] = []
+    while sum(piece.seconds + sum(PAUSE) / 2 for piece in pieces) < seconds:
+        pieces.append(_excerpt(other, FLUENT, generator))
+    return pieces
+
+
+def _excerpt(other: list[Recording], length: tuple[float, float], generator: np.random.Generator) -> Recording:
+    """A piece of one of the recordings, of long ones more often, so many seconds long if it can be."""
+    lengths = np.array([recording.seconds for recording in other])
+    source = other[int(generator.choice(len(other), p=lengths / lengths.sum()))]
+    seconds = min(source.seconds, float(generator.uniform(*length)))
+    begin = float(generator.uniform(0, source.seconds - seconds))
+    piece = source.between(begin, begin + seconds)
+    return replace(piece, samples=levelled(piece.samples))
 
 
 def _as_integers(samples: NDArray[np.float32]) -> NDArray[np.int16]:

@@ -70,13 +70,18 @@ def sounding_part(samples: Samples, rate: int) -> tuple[int, int]:
 
 
 def shuffled(recording: Recording, generator: np.random.Generator) -> Recording:
-    """Something that sounds like the same voice and is none of its words: backwards, or its pieces in another order."""
-    pieces = np.array_split(recording.samples, int(generator.integers(2, 5)))
-    if generator.random() < 0.5:
-        return replace(recording, label=None, samples=recording.samples[::-1].copy())
-    return replace(
-        recording, label=None, samples=np.concatenate([_faded(part, recording.rate) for part in pieces[::-1]])
-    )
+    """Something that sounds like the same voice and is none of its words: backwards, half, or in another order."""
+    samples = recording.samples
+    pieces = np.array_split(samples, int(generator.integers(2, 5)))
+    kind = generator.random()
+    if kind < 1 / 3:
+        other = samples[::-1].copy()
+    elif kind < 2 / 3:
+        middle = sum(sounding_part(samples, recording.rate)) // 2
+        other = samples[:middle] if generator.random() < 0.5 else samples[middle:]
+    else:
+        other = np.concatenate([_faded(part, recording.rate) for part in pieces[::-1]])
+    return replace(recording, label=None, samples=other)
 
 
 def plan_streams(
