@@ -18,7 +18,7 @@ from cotrans_cli.main import run
         ("train --window many", "--window must be a whole number"),
         ("train --dropout much", "--dropout must be a number"),
         ("train --learning-rate -1", "--learning-rate must be above 0, not -1.0"),
-        ("train --sampling foo", "--sampling must be one of auto, chunk, window, not 'foo'"),
+        ("train --sampling foo", "--sampling must be one of auto, chunk, shared, window, not 'foo'"),
         ("train --set optimizer.learning_rate=-1", "optimizer.learning_rate must be above 0, not -1.0"),
         ("strem x.wav", "No such command 'strem'. Did you mean 'stream'?"),
         ("weights get nope", "no weights are called 'nope' (`cotrans weights list` shows the names)"),
