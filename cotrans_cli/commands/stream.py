@@ -339,7 +339,7 @@ def stream(
     with LivePage(served, opened, models, picture) as page:
         # Lines on a terminal show by themselves how far the stream is.
         bar = not quiet and (written.out is not None or not on_terminal() or overlay is not None)
-        with observing(watching, watched(opened, models), models, picture, bar) as observer:
+        with observing(watching, watched(opened, models), models, picture, bar, not fast) as observer:
             run = StreamRun(opened, models, options, page.beside(observer), sys.stdout)
             page.control(run.stream)
             with stopping(run) as signals:

@@ -93,9 +93,13 @@ class LiveView:
         console: Console,
         heading: str = "",
         pictures: bool = True,
+        paced: bool = True,
     ) -> None:
-        """sources: each once for every model. class_names: of all models. heading: what they can hear or see."""
-        self._heading, self._pictures = heading, pictures
+        """sources: each once for every model. class_names: of all models. heading: what they can hear or see.
+
+        paced: in real time; otherwise rows wait in line, and latency says nothing.
+        """
+        self._heading, self._pictures, self._paced = heading, pictures, paced
         self._shown = [_Shown(source.name + (f" · {source.model}" if source.model else "")) for source in sources]
         colours = PALETTE if console.color_system in ("256", "truecolor") else SIXTEEN
         self._colours = class_colours(class_names, colours)
@@ -255,8 +259,8 @@ class LiveView:
         took = self._shown[number].took or statistics.wall_seconds
         pace = counts.seconds / max(took, 1e-6)
         p50, p95 = (1e3 * counts.latency.percentile(percent) for percent in (50, 95))
-        parts = [f"× {pace:.2f} real time", f"latency {p50:.0f} / {p95:.0f} ms (p50/p95)", f"dropped {counts.dropped}"]
-        text = " · ".join(parts)
+        latency = [f"latency {p50:.0f} / {p95:.0f} ms (p50/p95)"] if self._paced else []
+        text = " · ".join([f"× {pace:.2f} real time", *latency, f"dropped {counts.dropped}"])
         if len(text) > width:
             text = f"× {pace:.2f} · {p50:.0f}/{p95:.0f} ms p50/p95 · dropped {counts.dropped}"
         if counts.reconnects:
@@ -307,10 +311,11 @@ def observing(
     models: Sequence[StreamModel],
     pictures: bool = True,
     bar: bool = False,
+    paced: bool = True,
 ) -> Iterator[PlainObserver | LiveView]:
     """Who watches the stream: the live view, or somebody who passes remarks on. sources: each once for every model.
 
-    bar: without a live view, a bar of progress on stderr.
+    bar: without a live view, a bar of progress on stderr. paced: in real time.
     """
     if not live:
         with stream_bar(bar) as progress:
@@ -320,7 +325,7 @@ def observing(
 
     console = result_console()
     names = [name for model in models for name in model.class_names]
-    view = LiveView(sources, names, console, "; ".join(model.described for model in models), pictures)
+    view = LiveView(sources, names, console, "; ".join(model.described for model in models), pictures, paced)
     live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
     with Live(view, console=console, **live_options) as drawing:
         yield view

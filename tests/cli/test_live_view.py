@@ -108,6 +108,20 @@ def test_the_pace_of_a_source_that_is_over_stays(monkeypatch: pytest.MonkeyPatch
         assert "× 1.00 real time" in captured.get()
 
 
+def test_as_fast_as_possible_says_nothing_of_latency() -> None:
+    for paced in (True, False):
+        console = Console(file=io.StringIO(), width=80, height=24, color_system=None)
+        view = LiveView([StreamSource("media", "a.mp4", "")], CLASSES, console, paced=paced)
+        statistics = Statistics(["a.mp4"])
+        view.begin(statistics)
+        statistics.begin()
+        statistics.predicted(0, 0.25, 0.012, True)
+        view.predicted(frame(0, 0))
+        with console.capture() as captured:
+            console.print(view)
+        assert ("latency" in captured.get()) == paced and "real time · " in captured.get()
+
+
 def test_colours_can_be_read_on_black_and_on_white() -> None:
     """A contrast of 3, which large letters and bars need, on both."""
     assert len(set(PALETTE)) >= 10
