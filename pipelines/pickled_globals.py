@@ -91,7 +91,7 @@ def call(function: Any, arguments: Any) -> Any:
         case Known.DTYPE, (str() as code, *_):
             return Pending(dtype=_plain_dtype(code))
         case Known.SCALAR, (dtype, raw):
-            return _array(raw, dtype, (1,), "C")[0]
+            return _scalar(_array(raw, dtype, (1,), "C")[0])
         case Known.ENCODE, (str() as text, str() as codec) if codec.replace("-", "").lower() == "latin1":
             return text.encode("latin-1")
         case Known.ORDERED_DICT, ():
@@ -182,6 +182,13 @@ def _array(raw: Any, dtype: Any, shape: Any, order: Any) -> NDArray[Any]:
     array = array.reshape(shape, order=order)
     array.flags.writeable = False
     return array
+
+
+def _scalar(value: Any) -> Any:
+    """A number that may be a key. Of complex and long ones, any number share a hash (see `pickle_bounds`)."""
+    if value.dtype.kind == "c" or (value.dtype.kind == "f" and value.dtype.itemsize > 8):
+        raise RefusedError(f"a number of type {value.dtype} by itself")
+    return value
 
 
 def _named(value: Any) -> str:

@@ -173,11 +173,14 @@ def _inspect_archive(file: BinaryIO, size: int, arrays: bool) -> None:
 def _inspect_legacy(file: BinaryIO, size: int, arrays: bool) -> None:
     """Pickles in a row (magic number, protocol, system, value, storage keys), then the numbers of each storage."""
     claimed: dict[str, int] = {}
+    total = 0
 
     def storage(key: str, numbers: int, item_size: int) -> None:
+        nonlocal total
+        total += numbers * item_size - claimed.get(key, 0)
         claimed[key] = numbers * item_size
-        if sum(claimed.values()) > size:
-            raise _DamagedError(f"its tensors claim {sum(claimed.values())} bytes, but the file has {size}")
+        if total > size:
+            raise _DamagedError(f"its tensors claim {total} bytes, but the file has {size}")
 
     file.seek(0)
     for _ in range(5):
@@ -266,7 +269,17 @@ def _stand_ins(spend: Callable[[Any], None], arrays: bool) -> dict[tuple[str, st
         """A dictionary too."""
 
     def parameter(data: _Shape, *_: object) -> _Shape:
+        # Nothing else, such as a tuple, which would be hashed without having been counted.
+        if not isinstance(data, _Shape):
+            raise _DamagedError("a parameter is declared wrongly")
         return data
+
+    def sizes(given: Any = ()) -> tuple[int, ...]:
+        if not isinstance(given, list | tuple) or len(given) > MOST_DIMENSIONS:
+            raise _DamagedError("a shape is declared wrongly")
+        if not all(isinstance(number, int) for number in given):
+            raise _DamagedError("a shape is declared wrongly")
+        return tuple(given)
 
     def members(given: Any = ()) -> set[Any]:
         spend(given)
@@ -277,7 +290,7 @@ def _stand_ins(spend: Callable[[Any], None], arrays: bool) -> dict[tuple[str, st
         ("collections", "Counter"): Count,
         ("builtins", "set"): members,
         ("__builtin__", "set"): members,
-        ("torch", "Size"): tuple,
+        ("torch", "Size"): sizes,
         ("torch._utils", "_rebuild_parameter"): parameter,
         ("argparse", "Namespace"): Namespace,
     }

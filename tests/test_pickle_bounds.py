@@ -20,6 +20,7 @@ from pipelines.errors import CotransError
 from pipelines.pickle_bounds import PickleBoundsError, check_pickle
 from pipelines.safe_pickle import load_pickle
 from pipelines.torch_file import read_torch_file
+from tests.robustness import alike
 from tests.robustness.hostile_pickles import as_archive, as_legacy, as_pickle
 
 SECONDS = 60  # until a reader counts as hanging; the bounds answer in milliseconds
@@ -82,6 +83,12 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "identifier of a tensor": identifier_of_a_tensor,
     "deep tuples": lambda: b"\x80\x02)" + b"\x85" * 500_000 + b".",
     "repeated sets": repeated_sets,
+    "integers with one hash": lambda: alike.integers(60_000),
+    "pairs with one hash": lambda: alike.pairs(50_000),
+    "complex numbers with one hash": lambda: alike.complex_numbers(30_000),
+    "nested sets": alike.nested_sets,
+    "nested shapes": alike.nested_shapes,
+    "nested parameters": alike.nested_parameters,
 }
 
 
@@ -140,6 +147,29 @@ def test_real_files_are_within_the_bounds(tmp_path: Path) -> None:
         torch.save(state, tmp_path / "m.pth", _use_new_zipfile_serialization=not legacy)
         read = read_torch_file(tmp_path / "m.pth")
         assert isinstance(read["model"], OrderedDict) and len(read["names"]) == 5000
+
+
+def test_keys_of_real_files_are_within_the_bounds(tmp_path: Path) -> None:
+    """Many keys, in many dictionaries, of every kind: what is refused is different keys with one hash."""
+    numbers: dict[object, int] = dict.fromkeys(range(30_000), 0)
+    numbers |= {number / 7: 0 for number in range(20_000)} | {(number, number % 7): 0 for number in range(20_000)}
+    numbers |= {("clip", number, None, 0.5 * number): 0 for number in range(5_000)} | {1 << 200: 0, (): 0}
+    many = [{(1, 2): 3, 0.5: 4, 1 << 80: 5, (True, "x"): 6} for _ in range(5_000)]
+    value = {
+        "numbers": numbers,
+        "many": many,
+        "sets": [{1, 2.5}, frozenset({1, (2, 3)})],
+        "n": np.float64(2.5),
+        b"x": 0,
+    }
+    for protocol in range(6):
+        (tmp_path / "keys.pickle").write_bytes(pickle.dumps(value, protocol))
+        assert load_pickle(tmp_path / "keys.pickle") == value
+    for legacy in (False, True):
+        state = {"numbers": numbers, "shape": torch.Size([3, 4]), "w": torch.nn.Parameter(torch.ones(2))}
+        torch.save(state, tmp_path / "k.pth", _use_new_zipfile_serialization=not legacy)
+        read = read_torch_file(tmp_path / "k.pth")
+        assert read["numbers"] == numbers and read["shape"] == (3, 4)
 
 
 def test_numbers_and_shapes_beyond_a_machine(tmp_path: Path) -> None:
