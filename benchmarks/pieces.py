@@ -1,7 +1,8 @@
 """A recording of two hours, in one go and in pieces, with every extractor: are the rows the same, what does it cost?
 
     python benchmarks/pieces.py                     all extractors that need no download, random weights where they do
-    python benchmarks/pieces.py logmel speech --hop 0.25 --weights yamnet=yamnet.tflite
+    python benchmarks/pieces.py logmel speech yamnet --hop 0.25 --weights yamnet=yamnet.tflite
+    python benchmarks/pieces.py musicnn,network=mtt logmel,level=relative       with options of the extractor
     python benchmarks/pieces.py --folder /tmp/pieces        goes on where it was ended: what is in its table is done
 
 The hop is long by default, and longer for networks of pictures, so that they are done in minutes; what is compared does
@@ -24,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from pipelines.features.extraction.pieces import extract_piece, join_pieces, plan_pieces
 from pipelines.features.extraction.recording import Target, extract_recording
 from pipelines.features.extraction.sources import Recording
-from pipelines.features.request import FeatureRequest, parse_weights
+from pipelines.features.request import FeatureRequest, parse_options, parse_weights
 from pipelines.features.stream_factory import EXTRACTORS, StreamFactory
 
 HOURS = 2.0
@@ -64,8 +65,8 @@ def write_recording(path: Path, seconds: float) -> Path:
     return path
 
 
-def compare(path: Path, folder: Path, streams: StreamFactory) -> str:
-    """A row of the table."""
+def compare(path: Path, folder: Path, streams: StreamFactory, title: str) -> str:
+    """A row of the table, under this title."""
     recording = Recording(path, path.stem)
     targets = [Target(folder / name, "npy", "float32", True) for name in ("whole", "pieces")]
     began = time.process_time()
@@ -84,7 +85,7 @@ def compare(path: Path, folder: Path, streams: StreamFactory) -> str:
     verdict = "byte for byte" if same else "NOT THE SAME"
     hop = f"{streams.prototype().spec.hop:g}"
     seconds = (f"{alone:.1f}", f"{max(times, default=0):.1f}")
-    return f"| {' | '.join(map(str, (streams.request.names, hop, whole.rows, len(pieces), verdict, *seconds)))} |"
+    return f"| {' | '.join(map(str, (title, hop, whole.rows, len(pieces), verdict, *seconds)))} |"
 
 
 def main() -> None:
@@ -109,18 +110,20 @@ def main() -> None:
             table.write_text("\n".join(HEADER) + "\n")
         done = table.read_text()
         print(done, end="", flush=True)
-        for extractor in arguments.names:
-            if f"| {extractor} |" in done:
+        for title in arguments.names:
+            if f"| {title} |" in done:
                 continue
+            extractor, *options = title.split(",")
             weights = {key: file for key, file in given.items() if key == extractor}
             request = FeatureRequest(
                 extractor,
                 hop=arguments.hop or HOPS.get(extractor, LONG_HOP),
+                options=parse_options(options),
                 weights=weights,
                 random_weights=extractor in NEEDS_DOWNLOAD and not weights,
             )
             with tempfile.TemporaryDirectory() as place:
-                row = compare(path, Path(place), StreamFactory(request, "cpu"))
+                row = compare(path, Path(place), StreamFactory(request, "cpu"), title)
             with table.open("a") as file:
                 file.write(row + "\n")
             print(row, flush=True)
