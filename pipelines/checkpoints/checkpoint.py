@@ -7,7 +7,6 @@ weights came from, and a checksum of the weights. Loading is strict: a file eith
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from torch import Tensor
 from pipelines.errors import CheckpointError, ConfigurationError, CotransError, InputError
 from pipelines.features.spec import FeatureSpec
 from pipelines.metrics.class_order import ClassOrder
-from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind
+from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind, smoothing_of
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
@@ -164,9 +163,7 @@ def read_header(path: Path) -> CheckpointHeader:
         provenance = json_value(metadata["provenance"])
         rule = json_value(metadata.get("rejection", "null"))  # files from before there were any have none
         rejection = None if rule is None else Rejection.from_dict(rule)
-        smoothing = float(json_value(metadata.get("smoothing", "0")))
-        if not 0.0 <= smoothing < math.inf:
-            raise ValueError(f"its outputs cannot be smoothed over {smoothing} s")
+        smoothing = smoothing_of(json_value(metadata.get("smoothing", "0")))
         following = json_value(metadata.get("order", "null"))
         order = None if following is None else ClassOrder.from_dict(following)
         _check_description(config, names, features)

@@ -15,7 +15,7 @@ from pathlib import Path
 from pipelines.errors import CheckpointError, CotransError
 from pipelines.features.spec import FeatureSpec
 from pipelines.metrics.class_order import ClassOrder
-from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind
+from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind, smoothing_of
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.precision import PRECISIONS, Precision
 from pipelines.parsing import choice_of, json_value
@@ -23,6 +23,7 @@ from pipelines.wording import one_line
 
 FORMAT = "cotrans-step"
 VERSION = 1
+LARGEST_SIZE = 1 << 24  # of everything that is counted in a description
 
 TOKEN, SAMPLES, SCORES, POSITION, ANTICIPATION = "token", "samples", "scores", "position", "anticipation"
 NEW = "new_"  # in front of a state's name: what it is after the step
@@ -57,6 +58,17 @@ class StepDescription:
     def warm_up(self) -> int:
         return self.window
 
+    def check_sizes(self) -> None:
+        """Refuse, with ValueError, sizes that no model has: what reads them allocates by them."""
+        sizes = {"input_width": self.input_width, "window": self.window, "lag": self.lag + 1}
+        sizes |= {"classes": self.classes, "receptive_field": self.receptive_field or 1}
+        sizes |= {"sample_rate": self.sample_rate or 1, "samples": self.samples or 1}
+        for name, size in sizes.items():
+            if not 0 < size <= LARGEST_SIZE:
+                raise ValueError(f"{name} is out of range")
+        if (self.sample_rate is None) != (self.samples is None) or 0 in (self.sample_rate, self.samples):
+            raise ValueError("its sound is described by halves")
+
     def to_metadata(self) -> dict[str, str]:
         """Text values by name."""
         return {
@@ -87,20 +99,23 @@ class StepDescription:
         if metadata.get("format") != FORMAT:
             raise CheckpointError(f"{path} is not a step that `cotrans export` wrote: export a model to get one")
         version = metadata.get("version", "")
-        if not version.isdecimal() or int(version) > VERSION:
-            raise CheckpointError(f"{path} was exported by a newer cotrans (version {one_line(version)}): update this")
+        if version != str(VERSION):
+            raise CheckpointError(
+                f"{path} was exported by another cotrans (version {one_line(version)} of its format, not {VERSION}): "
+                "export it again"
+            )
         try:
             features, rejection = json_value(metadata["features"]), json_value(metadata["rejection"])
             following = json_value(metadata.get("order", "null"))  # files from before there was any have none
             field = json_value(metadata["receptive_field"])
             rate, samples = json_value(metadata["sample_rate"]), json_value(metadata["samples"])
-            return cls(
+            described = cls(
                 name=metadata["name"],
                 class_names=tuple(map(str, json_value(metadata["class_names"]))),
                 features=None if features is None else FeatureSpec.from_dict(features),
                 score_kind=choice_of(metadata["score_kind"], SCORE_KINDS),
                 rejection=None if rejection is None else Rejection.from_dict(rejection),
-                smoothing=float(json_value(metadata["smoothing"])),
+                smoothing=smoothing_of(json_value(metadata["smoothing"])),
                 input_width=int(metadata["input_width"]),
                 window=int(metadata["window"]),
                 lag=int(metadata["lag"]),
@@ -112,5 +127,7 @@ class StepDescription:
                 order=None if following is None else ClassOrder.from_dict(following),
                 difference=float(json_value(metadata["difference"])),
             )
+            described.check_sizes()
+            return described
         except (KeyError, ValueError, TypeError, AttributeError, RecursionError, CotransError) as error:
             raise CheckpointError(f"{path} describes itself wrongly: {one_line(str(error))}") from error

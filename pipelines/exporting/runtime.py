@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from pipelines.wording import one_line
 Values = NDArray[np.float32]
 State = dict[str, NDArray[Any]]  # by name, each (rows, …)
 SUFFIX = ".onnx"
+LARGEST_STATE = 1 << 28  # numbers that a part of a row's state may have
 
 _TYPES: Mapping[str, type[np.generic]] = {
     "tensor(float)": np.float32,
@@ -46,11 +48,20 @@ class OnnxStep:
             raise CheckpointError(
                 f"{path} is damaged: its state {one_line(unknown[0])} is not numbers; export it again"
             )
-        self._state = {name: (tuple(inputs[name].shape[1:]), _TYPES[inputs[name].type]) for name in names}
+        self._state = {name: (_row_shape(path, inputs[name]), _TYPES[inputs[name].type]) for name in names}
         self._outputs = [SCORES, *(NEW + name for name in names)]
         samples = self.description.samples
         # What a stream wants to know, under the name that other models have it. A row may be sound.
         self.config = self.description if samples is None else replace(self.description, input_width=samples)
+        self._check_step()
+
+    def _check_step(self) -> None:
+        """One step of silence: what comes out must be what the description says."""
+        before = self.initial_state(1)
+        scores, after = self(np.zeros((1, self.config.input_width), np.float32), before)
+        kept = all(after[name].shape == value.shape for name, value in before.items())
+        if scores.shape != (1, self.description.classes) or not kept:
+            raise CheckpointError(f"{self.path} is damaged: it does not give what it describes; export it again")
 
     @property
     def takes_chunks(self) -> bool:
@@ -71,6 +82,16 @@ class OnnxStep:
         except GraphError as error:
             raise CheckpointError(f"{self.path}: the step does not run: {error}") from error
         return scores, dict(zip(state, after, strict=True))
+
+
+def _row_shape(path: Path, value: Any) -> tuple[int, ...]:
+    """The shape of a state for each row of a batch."""
+    shape = tuple(value.shape[1:])
+    if not all(isinstance(size, int) and size > 0 for size in shape) or math.prod(shape) > LARGEST_STATE:
+        raise CheckpointError(
+            f"{path} is damaged: its state {one_line(value.name)} has no shape that a state has; export it again"
+        )
+    return shape
 
 
 def _open(path: Path) -> OnnxSession:

@@ -12,6 +12,16 @@ from numpy.typing import NDArray
 ScoreKind = Literal["softmax", "sigmoid"]
 SCORE_KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
 
+LONGEST_SMOOTHING = 86_400.0  # seconds, of what a file of a model may ask for
+
+
+def smoothing_of(value: object) -> float:
+    """Seconds over which a model's file says that its probabilities are averaged; ValueError where it is no time."""
+    seconds = float(value)  # type: ignore[arg-type]
+    if not 0.0 <= seconds <= LONGEST_SMOOTHING:
+        raise ValueError(f"its outputs cannot be smoothed over {seconds:g} s")
+    return seconds
+
 
 def probabilities(logits: NDArray[np.floating], kind: ScoreKind, left_out: Sequence[int] = ()) -> NDArray[np.float64]:
     """Logits (…, classes) as probabilities (…, classes).
