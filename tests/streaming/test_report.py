@@ -110,7 +110,16 @@ def test_the_truth_is_that_of_the_recording(tmp_path: Path) -> None:
         ('{"source": "a", "index": 0, "time": NaN, "label": "a", "top": [["a", 1]]}', "not a prediction"),
         ('{"source": "a", "index": 0, "time": 1, "label": "a", "top": [["a", 2]]}', "not a prediction"),
         ('{"source": "a", "index": 0, "time": 1, "label": "a", "top": []}', "not a prediction"),
+        ('{"source": "a", "index": 0, "time": 1, "top": [["a", 1]]}', "not a prediction"),
+        ('{"source": "a", "index": 0, "time": true, "label": "a", "top": [["a", 1]]}', "not a prediction"),
         ("[]", "not a prediction"),
+        (
+            "\n".join(
+                f'{{"source": "a", "index": 0, "time": {number}, "label": null, "top": [["{number:x}", 0]]}}'
+                for number in range(14_000)
+            ),
+            "more classes than its model can have",
+        ),
         ("", "no predictions"),
     ],
 )

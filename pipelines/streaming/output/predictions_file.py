@@ -37,15 +37,24 @@ class PredictedSource:
         return "sigmoid" if any(row.probabilities.sum() > most for row in self.predictions) else "softmax"
 
 
+# Rows times classes: a line names a few classes, and a small file of lines that all name others would become large.
+MOST_SCORES, SCORES_PER_BYTE = 8_000_000, 8
+
+
 @dataclass
 class _Lines:
     """The lines of one source and model, as they were read."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes that are named in any of them."""
+        return tuple(sorted({label for row in self.rows for label, _ in row["top"]}))
+
     def source(self, name: str, model: str | None, number: int) -> PredictedSource:
         rows = sorted(self.rows, key=lambda row: row["time"])
-        names = tuple(sorted({label for row in rows for label, _ in row["top"]}))
+        names = self.names
         place = {label: index for index, label in enumerate(names)}
         hop = _hop([row["time"] for row in rows])
         predictions = []
@@ -77,19 +86,24 @@ class _Lines:
 def read_predictions_file(path: Path) -> list[PredictedSource]:
     """The predictions of each source and model, in the order in which they first occur."""
     groups: dict[tuple[str, str | None], _Lines] = {}
-    for row in _rows(path):
+    read = 0  # bytes
+    for row, size in _rows(path):
+        read += size
         groups.setdefault((row["source"], row.get("model")), _Lines()).rows.append(row)
     if not groups:
         raise InputError(f"{path}: no predictions in it: write them with `cotrans stream FILE --out {path.name}`")
+    if sum(len(lines.rows) * len(lines.names) for lines in groups.values()) > MOST_SCORES + SCORES_PER_BYTE * read:
+        raise InputError(f"{path}: more classes than its model can have: not what `cotrans stream` wrote")
     return [lines.source(*names, number) for number, (names, lines) in enumerate(groups.items())]
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def _rows(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """Each line, and its length."""
     try:
         with path.open(encoding="utf-8") as file:
             for number, text in enumerate(file, 1):
                 if text.strip():
-                    yield _row(f"{path}, line {number}", text)
+                    yield _row(f"{path}, line {number}", text), len(text)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -116,7 +130,8 @@ def _is_prediction(row: dict[str, Any]) -> bool:
         and isinstance(row.get("index"), int)
         and _is_number(row.get("time"))
         and all(_is_number(row[name]) for name in ("begin", "end", "latency_ms") if name in row)
-        and isinstance(row.get("label"), str | None)
+        and "label" in row
+        and isinstance(row["label"], str | None)
         and isinstance(top, list)
         and len(top) > 0
         and all(isinstance(pair, list) and len(pair) == 2 and _is_scored(*pair) for pair in top)
@@ -128,7 +143,7 @@ def _is_scored(label: Any, score: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _hop(times: list[float]) -> float:
