@@ -28,6 +28,9 @@ Examples:
   cotrans info talk.mp4 --json
 """
 
+# Of what the tracks of media say.
+UNITS = {"audio": {"rate": " Hz", "duration": " s"}, "video": {"rate": " fps", "rotation": "°", "duration": " s"}}
+
 
 def info(
     file: Annotated[
@@ -71,7 +74,11 @@ def _text(name: str, value: Any) -> str:
     if name == "provenance":
         return _provenance(value)
     if isinstance(value, dict):
-        return ", ".join(f"{key} {inner}" for key, inner in value.items() if inner not in (None, {}, []))
+        units = UNITS.get(name, {})
+        shown = {key: inner for key, inner in value.items() if inner not in (None, {}, [])}
+        return ", ".join(f"{key} {inner}{units.get(key, '')}" for key, inner in shown.items())
+    if name in ("duration", "size"):
+        return f"{value:,} {'s' if name == 'duration' else 'bytes'}"
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -136,6 +136,9 @@ def test_media(tmp_path: Path, capsys: Output) -> None:
         file.writeframes(bytes(16000))
     value = told(tmp_path / "a.wav", capsys)
     assert value["kind"] == "media" and value["duration"] == 1.0
+    assert run(["info", str(tmp_path / "a.wav")]) == 0
+    text = capsys.readouterr().out
+    assert "1.0 s" in text and "rate 8000 Hz" in text and "16,044 bytes" in text
 
 
 @pytest.mark.parametrize(
