@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch import Tensor
 
 from pipelines.checkpoints.foreign_files.imported import Hints
@@ -65,6 +66,16 @@ CHANGES: tuple[dict[str, Any], ...] = (
     {"feature_head": False, "input_width": 8},
 )
 
+# Models whose official scores are in golden/lstr_others.safetensors.
+OTHERS: tuple[dict[str, Any], ...] = (
+    {"long_positions": True, "long_rate": 7, "long_samples": 4},
+    {**TESTRA, "decay": 0.5, "long_rate": 1, "encoder_layers": (2, 1)},
+    {"encoder_queries": (3, 0, 2), "encoder_layers": (1, 2, 1), "encoder_norms": (False, True, False)},
+    {**TESTRA, "work_rate": 2, "work_samples": 3, "decoder_layers": 3, "decoder_norm": False},
+    {"feature_head": False, "input_width": 8, "activation": "gelu", "heads": 4, "decay": 0.97, "long_positions": True},
+    {**TESTRA, "encoder_queries": (2,), "encoder_layers": (3,), "encoder_norms": (True,), "decoder_layers": 1},
+)
+
 
 def made(config: LstrConfig, seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[LstrModel, LstrReference]:
     """A model of ours and the official one, with the same weights."""
@@ -109,6 +120,20 @@ def test_step_steps_and_window_equal_the_official_model(changes: dict[str, Any])
     for frame in (0, 1, config.span, config.window - 1, length - 1):
         window = tokens[:, max(0, frame + 1 - config.window) : frame + 1]
         assert relative_error(model(window)[0], expected[frame]) <= 1e-11
+
+
+@pytest.mark.parametrize("number", range(len(OTHERS)))
+@torch.inference_mode()
+def test_other_shapes_give_the_official_scores(number: int, golden_dir: Path) -> None:
+    """From the first frame on; NaN where the official program predicts nothing (the last frames, with a work rate)."""
+    config = replace(SMALL, **OTHERS[number])
+    wanted = load_file(golden_dir / "lstr_others.safetensors")[str(number)]
+    told = ~wanted.isnan().any(1)
+    assert told[: len(told) - config.work_rate + 1].all()
+    model, reference = made(config)
+    tokens = frames(config, len(wanted))
+    for scores in (stepped(model, tokens)[0], official(reference, tokens[0])):
+        assert relative_error(scores[told], wanted[told]) <= 1e-11
 
 
 @settings(max_examples=15, deadline=None)
