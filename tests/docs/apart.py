@@ -31,8 +31,11 @@ APART: dict[str, Apart] = {
     "python weights/recipes/make_golf_swing.py classifier.safetensors weights/models/golf-swing.safetensors": Apart(
         "needs the result of hours of training"
     ),
-    "cotrans evaluate --dataset golf --root GOLF/ --fold 3 --on validation --checkpoint golf-swing": Apart(
-        "clips that are not for redistribution", 3, "the folder GOLF does not exist"
+    "python weights/recipes/train_motion.py GOLF/ weights/motion_golf.safetensors --fold none": Apart(
+        "clips that are not for redistribution, and hours of training"
+    ),
+    "python weights/recipes/train_motion.py GOLF/ out/motion_golf.safetensors --fold 1": Apart(
+        "clips that are not for redistribution, and hours of training"
     ),
     "cotrans train --dataset folder --root clips/ --features efficientnet_lite0": Apart(
         "the stand-ins for clips are sounds", 3, "has no video track"
