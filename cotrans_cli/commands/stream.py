@@ -158,15 +158,20 @@ def stream(
         ),
     ] = None,
     least: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="Leave out segments that are shorter.", rich_help_panel=OUTPUT),
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Leave out segments that are shorter.",
+            show_default="as the model says: models of your own clips, the others 0",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     smooth: Annotated[
         float | None,
         typer.Option(
             help="Average scores over the last SECONDS.",
             metavar="SECONDS",
-            show_default="as the model says: objects 1, the others 0",
+            show_default="as the model says: objects 1, the other built-in ones 0",
             rich_help_panel=OUTPUT,
         ),
     ] = None,

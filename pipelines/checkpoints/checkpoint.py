@@ -21,7 +21,7 @@ from torch import Tensor
 from pipelines.errors import CheckpointError, ConfigurationError, CotransError, InputError
 from pipelines.features.spec import FeatureSpec
 from pipelines.metrics.class_order import ClassOrder
-from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind, smoothing_of
+from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind, least_of, smoothing_of
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
@@ -50,6 +50,7 @@ class Checkpoint:
     rejection: Rejection | None = None  # when the answer is "none of these"; None: never
     smoothing: float = 0.0  # seconds over which a stream averages probabilities unless told otherwise
     order: ClassOrder | None = None  # how the classes follow each other; None: any may follow any
+    least: float = 0.0  # seconds: shorter stretches of a stream are left out unless told otherwise
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class CheckpointHeader:
     rejection: Rejection | None
     smoothing: float
     order: ClassOrder | None
+    least: float
 
 
 def default_class_names(classes: int) -> tuple[str, ...]:
@@ -85,13 +87,14 @@ def save_checkpoint(
     rejection: Rejection | None = None,
     smoothing: float = 0.0,
     order: ClassOrder | None = None,
+    least: float = 0.0,
 ) -> None:
     """Write a model atomically. class_names: one for each class; None: "class 0", "class 1", …
 
     provenance: plain JSON values, for example {"source": …, "command": …}. score_kind: how logits become
     probabilities; None: as the loss in the provenance says, softmax where there is none. rejection: when the answer
     is "none of these". smoothing: seconds over which a stream averages probabilities unless told otherwise. order: how
-    the classes follow each other, where they do.
+    the classes follow each other, where they do. least: seconds, below which a stretch of a stream is left out.
     """
     config = model.config
     names = default_class_names(config.classes) if class_names is None else tuple(class_names)
@@ -111,6 +114,7 @@ def save_checkpoint(
         "rejection": json.dumps(None if rejection is None else rejection.to_dict()),
         "smoothing": json.dumps(smoothing, allow_nan=False),
         "order": json.dumps(None if order is None else order.to_dict(), allow_nan=False),
+        "least": json.dumps(least, allow_nan=False),
         "checksum": _checksum(tensors),
     }
     write_tensors(Path(path), tensors, metadata)
@@ -138,6 +142,7 @@ def load_checkpoint(path: str | Path) -> Checkpoint:
         header.rejection,
         header.smoothing,
         header.order,
+        header.least,
     )
 
 
@@ -164,6 +169,7 @@ def read_header(path: Path) -> CheckpointHeader:
         rule = json_value(metadata.get("rejection", "null"))  # files from before there were any have none
         rejection = None if rule is None else Rejection.from_dict(rule)
         smoothing = smoothing_of(json_value(metadata.get("smoothing", "0")))
+        least = least_of(json_value(metadata.get("least", "0")))
         following = json_value(metadata.get("order", "null"))
         order = None if following is None else ClassOrder.from_dict(following)
         _check_description(config, names, features)
@@ -189,6 +195,7 @@ def read_header(path: Path) -> CheckpointHeader:
         rejection,
         smoothing,
         order,
+        least,
     )
 
 

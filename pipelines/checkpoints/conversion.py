@@ -166,7 +166,7 @@ def convert(path: Path, options: ConversionOptions, progress: Progress | None = 
         if opened.own is None or imported is not opened.imported:
             save_checkpoint(target, model, names, features, provenance, score_kind)
         else:  # the scores are the same, and so are the rules that were made for them
-            rules = opened.own.rejection, opened.own.smoothing, opened.own.order
+            rules = opened.own.rejection, opened.own.smoothing, opened.own.order, opened.own.least
             save_checkpoint(target, model, names, features, provenance, score_kind, *rules)
     except OSError as error:
         raise InputError(unwritable(target, error)) from error

@@ -15,7 +15,7 @@ from pathlib import Path
 from pipelines.errors import CheckpointError, CotransError
 from pipelines.features.spec import FeatureSpec
 from pipelines.metrics.class_order import ClassOrder
-from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind, smoothing_of
+from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind, least_of, smoothing_of
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.precision import PRECISIONS, Precision
 from pipelines.parsing import choice_of, json_value
@@ -48,6 +48,7 @@ class StepDescription:
     sample_rate: int | None = None  # of the sound that a step takes in place of a row; None: it takes rows
     samples: int | None = None  # of one step
     order: ClassOrder | None = None  # how the classes follow each other; None: any may follow any
+    least: float = 0.0  # seconds: shorter stretches of a stream are left out
     difference: float = math.nan  # the largest relative difference from PyTorch when it was exported
 
     @property
@@ -82,6 +83,7 @@ class StepDescription:
             "rejection": json.dumps(None if self.rejection is None else self.rejection.to_dict()),
             "smoothing": json.dumps(self.smoothing),
             "order": json.dumps(None if self.order is None else self.order.to_dict()),
+            "least": json.dumps(self.least),
             "input_width": str(self.input_width),
             "window": str(self.window),
             "lag": str(self.lag),
@@ -125,6 +127,7 @@ class StepDescription:
                 sample_rate=None if rate is None else int(rate),
                 samples=None if samples is None else int(samples),
                 order=None if following is None else ClassOrder.from_dict(following),
+                least=least_of(json_value(metadata.get("least", "0"))),
                 difference=float(json_value(metadata["difference"])),
             )
             described.check_sizes()

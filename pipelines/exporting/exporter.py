@@ -162,6 +162,7 @@ def describe(checkpoint: Checkpoint, name: str, precision: Precision) -> StepDes
         rejection=checkpoint.rejection,
         smoothing=checkpoint.smoothing,
         order=checkpoint.order,
+        least=checkpoint.least,
         input_width=config.input_width,
         window=config.warm_up,
         lag=config.lag,

@@ -23,6 +23,14 @@ def smoothing_of(value: object) -> float:
     return seconds
 
 
+def least_of(value: object) -> float:
+    """Seconds below which a model's file says that a stretch is left out; ValueError where it is no time."""
+    seconds = float(value)  # type: ignore[arg-type]
+    if not 0.0 <= seconds <= LONGEST_SMOOTHING:
+        raise ValueError(f"its stretches cannot be {seconds:g} s long at least")
+    return seconds
+
+
 def probabilities(logits: NDArray[np.floating], kind: ScoreKind, left_out: Sequence[int] = ()) -> NDArray[np.float64]:
     """Logits (…, classes) as probabilities (…, classes).
 

@@ -96,7 +96,7 @@ class PredictionOptions:
     thresholds: Mapping[str, float] = field(default_factory=dict)  # of single classes
     only: tuple[str, ...] = ()  # classes to tell of; empty: all
     hide: tuple[str, ...] = ()  # classes not to tell of
-    least: float = 0.0  # seconds: shorter stretches are left out
+    least: float | None = None  # seconds: shorter stretches are left out; None: as the model says
     order: bool = True  # classes that follow each other do so; False: every row by itself
 
     def __post_init__(self) -> None:
@@ -121,6 +121,10 @@ class PredictionOptions:
         rule = LabelRule(self.threshold, self.thresholds, frozenset(self.only), frozenset(hidden))
         rule.check_classes(class_names)
         return rule
+
+    def least_of(self, own: float) -> float:
+        """Seconds, below which stretches of a model are left out; own: as the model says."""
+        return own if self.least is None else self.least
 
     def shown(self, classes: int) -> int:
         """How many of a model's classes a prediction names."""

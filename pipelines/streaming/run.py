@@ -57,7 +57,7 @@ class StreamRun:
             check_overlay(options, sources, models)
         check_outputs(options, watched(sources, models), models)
         merged = options.report is not None or (options.output is not None and options.output.by_segments)
-        if options.prediction.least and not merged:
+        if options.prediction.least is not None and not merged:
             raise UsageError(
                 f"--least is about stretches: it goes with --segments, {', '.join(SUBTITLES)} and --report"
             )

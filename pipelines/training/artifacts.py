@@ -59,6 +59,8 @@ class ModelDescription:
     features: FeatureSpec | None
     provenance: Mapping[str, Any]
     score_kind: ScoreKind
+    smoothing: float = 0.0  # seconds, of a stream
+    least: float = 0.0  # seconds of a stretch of a stream
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ class RunFolder:
                 described.features,
                 {**described.provenance, **provenance},
                 described.score_kind,
+                smoothing=described.smoothing,
+                least=described.least,
             )
 
     def write_state(self, state: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ from pipelines.training.fitting.objective import Objective
 from pipelines.training.fitting.validation import Scores, Validator
 from pipelines.training.model_card import model_card
 from pipelines.training.none_of_these.rejection import add_rejection
-from pipelines.training.recipes.own_data import coarse_score
+from pipelines.training.recipes.data_facts import coarse_score
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import recipe_values
 from pipelines.training.run_place import occupied, require_writable
@@ -208,6 +208,11 @@ def make_problem(
         loss = options.loss
     if isinstance(config, ModelConfig) and config.recall and (data.clips or loss != "cross-entropy"):
         raise ConfigurationError("model.recall weighs frames by cross-entropy's probabilities: a clip has one answer")
+    if recipe.augmentation.joins and (not data.clips or plan.mode != "chunk" or plan.last_only):
+        raise ConfigurationError(
+            "augmentation.joins puts clips in a row, each with its own label: it is for clips, with training.loss_on "
+            "every and a model that is trained on chunks"
+        )
     validator = None
     if not data.validation and (options.early_stop or recipe.schedule.name == "plateau"):
         raise ConfigurationError(
@@ -253,6 +258,8 @@ def make_problem(
             "recipe": _shareable(recipe),
         },
         score_kind=score_kind(loss),
+        smoothing=recipe.stream.smooth,
+        least=recipe.stream.least,
     )
     bfloat16 = options.precision == "bfloat16" or (options.precision == "auto" and multiplies_bfloat16(device))
     objective = Objective(

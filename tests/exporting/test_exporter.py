@@ -46,7 +46,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ModelConfig(input_width=spec.width, width=32, heads=2, feed_forward=32, window=5, blocks=1, classes=3)
     )
     rule = Rejection("both", -0.5, 1.5, early=(2.0, 1.0), by_class=(-0.5, 0.5, -0.5))
-    save_checkpoint(path, network.eval(), CLASSES, spec, score_kind="sigmoid", rejection=rule, smoothing=0.5)
+    save_checkpoint(
+        path, network.eval(), CLASSES, spec, score_kind="sigmoid", rejection=rule, smoothing=0.5, least=0.75
+    )
     return path
 
 
@@ -67,6 +69,7 @@ def test_the_file_says_what_the_checkpoint_says(
     assert str(model.parent) not in out.read_bytes().decode("latin-1").replace(metadata["name"], "")
     checkpoint, said = load_checkpoint(model), OnnxStep(out).description
     assert (said.features, said.rejection, said.smoothing) == (checkpoint.features, checkpoint.rejection, 0.5)
+    assert said.least == 0.75
     assert said.difference == report["difference"]
 
 

@@ -32,6 +32,7 @@ def test_missing_weights_and_wrong_settings_are_said_before_any_work(
         (options("resnet50"), MissingDependencyError, "cotrans weights get resnet50-imagenet"),
         (options("vggish", options={"postprocess": "true"}), MissingDependencyError, "vggish-audioset-pca"),
         (options("vggish", weights={ONLY: "absent.pth"}), InputError, "there is no file absent.pth"),
+        (options("vggish", weights={ONLY: "/absent/weights"}), InputError, "there is no file /absent/weights"),
         (options("vggish", weights={ONLY: "absent"}), UsageError, "neither a file nor a name"),
         (options("logmel", layout="h5"), UsageError, "unknown layout"),
         (options("logmel", dtype="int8"), UsageError, "unknown dtype"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from pipelines.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+from pipelines.checkpoints.checkpoint import load_checkpoint, read_header, save_checkpoint
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.metrics.rejection import Rejection
 from pipelines.model import ContinualTransformer, ModelConfig
@@ -63,7 +64,7 @@ def test_stretches_leave_out_background_and_what_is_short() -> None:
 
     def stretches(options: PredictionOptions) -> list[tuple[str, float, float]]:
         rule = options.rule(NAMES, merged=True)
-        merger = SegmentMerger("a", "softmax", rule, least=options.least)
+        merger = SegmentMerger("a", "softmax", rule, least=options.least_of(0.0))
         closed = [part for place, label in enumerate(labels) for part in merger.push(frame(place, label), NAMES)]
         return [(part.label, part.start, part.end) for part in [*closed, *merger.finish()]]
 
@@ -72,6 +73,35 @@ def test_stretches_leave_out_background_and_what_is_short() -> None:
     assert stretches(PredictionOptions(hide=("rain",))) == [("dog", 1.0, 1.5)]
     told = stretches(PredictionOptions(only=("background", "dog")))
     assert [label for label, *_ in told] == ["background", "dog", "background"]
+
+
+def joined(labels: str, least: float, cut: int | None = None) -> list[tuple[str, float, float, int]]:
+    """Stretches of a frame for each letter (- for none of them); cut: the frame at which a snapshot is taken."""
+    names = tuple("abc")
+    merger = SegmentMerger("x", "softmax", least=least)
+    closed = []
+    for place, label in enumerate(labels):
+        if place == cut:
+            state = json.loads(json.dumps(merger.state()))
+            merger = SegmentMerger("x", "softmax", least=least)
+            merger.restore(state)
+        told = merger.push(frame(place, None if label == "-" else label), names)
+        assert all(part.end <= place * 0.5 and part.end - part.start >= least for part in told)
+        closed += told
+    return [(part.label, part.start, part.end, part.frames) for part in [*closed, *merger.finish()]]
+
+
+def test_a_stretch_goes_on_over_what_is_too_short() -> None:
+    assert joined("aaabaaa", 1.0) == [("a", 0.0, 3.5, 6)]  # the mean is over its own frames
+    assert joined("aaabcbaaa", 1.0) == [("a", 0.0, 4.5, 6)]
+    assert joined("aaabaaa", 0.0) == [("a", 0.0, 1.5, 3), ("b", 1.5, 2.0, 1), ("a", 2.0, 3.5, 3)]
+    # Over nothing it does not go on: two words with a pause between them are two.
+    assert joined("aaa-aaa", 1.0) == [("a", 0.0, 1.5, 3), ("a", 2.0, 3.5, 3)]
+    assert joined("aaab-aaa", 1.0) == [("a", 0.0, 1.5, 3), ("a", 2.5, 4.0, 3)]
+    assert joined("aaacbb", 1.0) == [("a", 0.0, 1.5, 3), ("b", 2.0, 3.0, 2)]
+    assert joined("aaaba", 1.0) == [("a", 0.0, 2.5, 4)]
+    for cut in range(1, 12):
+        assert joined("aaabaacbb-bb", 1.0, cut) == joined("aaabaacbb-bb", 1.0)
 
 
 def test_wrong_names_and_numbers_are_one_line() -> None:
@@ -98,6 +128,12 @@ def test_the_rule_stands_in_the_checkpoint(tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "a.safetensors").rejection == rule
     save_checkpoint(tmp_path / "b.safetensors", model, NAMES)
     assert load_checkpoint(tmp_path / "b.safetensors").rejection is None
+    save_checkpoint(tmp_path / "b.safetensors", model, NAMES, least=1.5)
+    assert read_header(tmp_path / "b.safetensors").least == load_checkpoint(tmp_path / "b.safetensors").least == 1.5
+    assert PredictionOptions().least_of(1.5) == 1.5 and PredictionOptions(least=0.0).least_of(1.5) == 0.0
+    save_checkpoint(tmp_path / "b.safetensors", model, NAMES, least=-1.0)
+    with pytest.raises(CheckpointError, match=r"cannot be -1 s long"):
+        load_checkpoint(tmp_path / "b.safetensors")
     damaged = (
         (tmp_path / "a.safetensors").read_bytes().replace(b'\\"statistic\\": \\"prob', b'\\"statistic\\": \\"frob')
     )
@@ -106,7 +142,7 @@ def test_the_rule_stands_in_the_checkpoint(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "a.safetensors")
 
 
-def frame(place: int, label: str) -> Prediction:
+def frame(place: int, label: str | None) -> Prediction:
     begin = 0.5 * place
     empty = np.zeros(3)
     return Prediction(
@@ -118,7 +154,7 @@ def frame(place: int, label: str) -> Prediction:
         end=begin + 0.5,
         label=label,
         score=0.9,
-        top=((label, 0.9),),
+        top=((str(label), 0.9),),
         warmup=False,
         latency_ms=0.0,
         scores=empty.astype(np.float32),

@@ -161,7 +161,9 @@ def test_checkpoints_carry_an_order_that_fits(tmp_path: Path) -> None:
 def test_a_copy_by_convert_keeps_the_rules(tmp_path: Path) -> None:
     path = write_model(tmp_path / "a.safetensors")
     order, rejection = ClassOrder((1.0,) * len(CLASSES), 0.5), Rejection("energy", 1.0)
-    save_checkpoint(path, load_checkpoint(path).model, CLASSES, rejection=rejection, smoothing=0.5, order=order)
+    save_checkpoint(
+        path, load_checkpoint(path).model, CLASSES, rejection=rejection, smoothing=0.5, order=order, least=2.0
+    )
     convert(path, ConversionOptions(output=tmp_path / "b.safetensors"))
     copied = load_checkpoint(tmp_path / "b.safetensors")
-    assert (copied.order, copied.rejection, copied.smoothing) == (order, rejection, 0.5)
+    assert (copied.order, copied.rejection, copied.smoothing, copied.least) == (order, rejection, 0.5, 2.0)

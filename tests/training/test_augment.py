@@ -24,7 +24,16 @@ from pipelines.training.samples.bands import BandLayout, band_layout
 from pipelines.training.samples.batching import BatchLoader
 from pipelines.training.samples.sampling import Sample
 from pipelines.training.samples.statistics import FeatureStatistics, feature_statistics, folded, unfolded
-from tests.training.training_problems import BANDS, WIDTH, stream, stream_data, tiny_config, tiny_recipe
+from tests.training.training_problems import (
+    BANDS,
+    WIDTH,
+    clip,
+    clip_data,
+    stream,
+    stream_data,
+    tiny_config,
+    tiny_recipe,
+)
 
 STATISTICS = FeatureStatistics(np.full(WIDTH, 7.0, np.float32), np.arange(1, WIDTH + 1, dtype=np.float32))
 
@@ -49,6 +58,36 @@ def test_masks_set_stretches_to_the_mean() -> None:
     assert 0 < len(changed) <= 4
     assert (masked[:, changed] == 7.0).all()
     assert (rows != 7.0).all()  # the original is left alone
+
+
+def test_joined_clips_have_each_its_own_label() -> None:
+    recordings = [clip(f"{label}", 5 + label, label, label) for label in range(3)]
+    samples = [Sample(place, 0, len(recording), 0) for place, recording in enumerate(recordings)]
+    loader = BatchLoader(recordings, None, False, AugmentationOptions(joins=1.0), positions=0, lag=0, queries=0)
+    lengths = set()
+    for step in range(20):
+        batch = loader.load(samples, 0, step)
+        for row, sample in enumerate(samples):
+            length, own = batch.lengths[row], len(sample)
+            lengths.add(length - own)
+            assert batch.weight[row, :length].min() == 1.0
+            assert (batch.tokens[row, length - own : length].numpy() == recordings[row].rows).all()
+            assert (batch.targets[row, length - own : length, row] == 1.0).all()
+            before = int(batch.targets[row, 0].argmax())
+            assert (batch.targets[row, : length - own, before] == 1.0).all()
+            assert (batch.tokens[row, : length - own].numpy() == recordings[before].rows[own - length :]).all()
+    assert lengths == set(range(1, 8))
+
+
+def test_only_clips_with_a_loss_everywhere_are_joined(tmp_path: Path) -> None:
+    joins = AugmentationOptions(joins=0.5)
+    for data, options in ((stream_data(), {}), (clip_data(), {"loss_on": "last"})):
+        with pytest.raises(ConfigurationError, match=r"augmentation\.joins puts clips in a row"):
+            train_on(data, replace(tiny_recipe(**options), augmentation=joins), RunFolder(tmp_path / "a"))
+    result = train_on(
+        clip_data(), replace(tiny_recipe(loss_on="every", epochs=15), augmentation=joins), RunFolder(tmp_path / "b")
+    )
+    assert result.scores is not None and result.scores.accuracy == 1.0
 
 
 def test_noise_and_gain_are_in_units_of_the_deviation() -> None:

@@ -11,16 +11,11 @@ from hypothesis import strategies as st
 
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item, Segment
+from pipelines.errors import InputError
 from pipelines.features.request import FeatureRequest
-from pipelines.training.recipes.own_data import (
-    FEWEST_ROWS,
-    MOST_EPOCHS,
-    MOST_ROWS,
-    OWN_DATA,
-    coarse_score,
-    data_facts,
-    plan_recipe,
-)
+from pipelines.training.recipes.data_facts import coarse_score, data_facts
+from pipelines.training.recipes.own_data import FEWEST_ROWS, MOST_EPOCHS, MOST_ROWS, OWN_DATA, plan_recipe
+from pipelines.training.samples.opening import open_data
 from tests.features.made_recordings import write_sound, write_video
 
 LOGMEL = FeatureRequest("logmel", hop=0.1)
@@ -142,3 +137,13 @@ def test_a_coarse_score_is_said() -> None:
     assert coarse_score(0) is None and coarse_score(20) is None
     assert "one of them is 12 points" in str(coarse_score(8))
     assert str(coarse_score(1)).startswith("only 1 recording to")
+
+
+def test_one_label_is_refused_before_anything_is_decoded(tmp_path: Path) -> None:
+    for number in range(3):
+        write_sound(tmp_path / "a" / f"{number}.wav", 1.0, seed=number)
+    decoded: list[object] = []
+    flags = {"data.dataset": OWN_DATA, "data.root": str(tmp_path), "features.names": "logmel"}
+    with pytest.raises(InputError, match="'a' is the only label"):
+        open_data(plan_recipe(None, flags).recipe, on_item=lambda *item: decoded.append(item))
+    assert not decoded

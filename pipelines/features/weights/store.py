@@ -141,9 +141,10 @@ class WeightStore:
         if given is not None:
             if Path(given).is_file():
                 return Path(given)
-            if given in self.registry or self.find(given):
+            elsewhere = len(Path(given).parts) > 1  # no name has a folder in it
+            if not elsewhere and (given in self.registry or self.find(given)):
                 return self.path(given)
-            if Path(given).suffix or len(Path(given).parts) > 1:
+            if elsewhere or Path(given).suffix:
                 raise InputError(f"--weights: there is no file {given}")
             raise UsageError(f"--weights: '{given}' is neither a file nor a name that `cotrans weights list` shows")
         default = self.default(extractor)

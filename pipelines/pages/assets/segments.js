@@ -5,25 +5,35 @@
 const SHORTEST_SEGMENT = 0.01; // seconds
 
 /**
- * Merge rows with the same label, as `cotrans stream --segments --threshold T` does.
+ * Merge rows with the same label, as `cotrans stream --segments --threshold T` does. Where one label is there at a time, a
+ * segment goes on over others that are left out for being too short.
  * recording: {classes, hidden (set of class numbers), kind ("softmax": one label at a time, or "sigmoid"), least (seconds)}.
  */
 function segmentsAt(scores, recording, threshold) {
   const limit = threshold * FULL_SCORE;
   const columns = scores.levels[0];
   const tracks = new Map(); // class -> the segment that is still growing
-  const closed = [];
+  const single = recording.kind === "softmax";
+  const long = []; // tracks that are over
+  let held = null; // {index, track, reach}: the last of them, and where the short ones after it end
   const close = (index) => {
     const track = tracks.get(index);
     tracks.delete(index);
-    if (track.end <= 0 || track.end - track.start < recording.least - SLACK) return;
-    const score = track.total / track.rows / FULL_SCORE;
-    closed.push({ start: Math.max(0, track.start), end: track.end, label: recording.classes[index], score });
+    if (track.end > 0 && track.end - track.start >= recording.least - SLACK) {
+      if (long.at(-1) !== track) long.push(track);
+      held = { index, track, reach: track.end };
+    } else if (held) {
+      held.reach = track.end;
+    }
+  };
+  const begin = (index, row, hop) => {
+    if (single && held && held.index === index && scores.begins[row] - held.reach <= 0.5 * hop) return held.track;
+    return { index, start: Math.max(0, scores.begins[row]), total: 0, rows: 0 };
   };
   const present = new Set();
   for (let row = 0; row < scores.length; row++) {
     present.clear();
-    if (recording.kind === "softmax") {
+    if (single) {
       let best = 0;
       for (let index = 1; index < columns.length; index++) if (columns[index][row] > columns[best][row]) best = index;
       if (columns.length && columns[best][row] >= limit) present.add(best);
@@ -36,7 +46,7 @@ function segmentsAt(scores, recording, threshold) {
     }
     for (const index of present) {
       if (recording.hidden.has(index)) continue;
-      const track = tracks.get(index) || { start: scores.begins[row], total: 0, rows: 0 };
+      const track = tracks.get(index) || begin(index, row, hop);
       track.end = scores.ends[row];
       track.total += columns[index][row];
       track.rows += 1;
@@ -44,6 +54,9 @@ function segmentsAt(scores, recording, threshold) {
     }
   }
   for (const index of [...tracks.keys()]) close(index);
+  const closed = long.map(({ index, start, end, total, rows }) => {
+    return { start, end, label: recording.classes[index], score: total / rows / FULL_SCORE };
+  });
   return closed.sort((first, second) => first.start - second.start || first.end - second.end);
 }
 

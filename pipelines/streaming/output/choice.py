@@ -113,7 +113,8 @@ def make_sink(
     def merger(number: int, name: str) -> SegmentMerger:
         scores, rule = model_of(number).score_kind, rules[number % len(models)]
         joined = isinstance(kind, SubtitleKind)
-        return SegmentMerger(name, scores, rule, joined, prediction.least, sources[number].model)
+        least = prediction.least_of(model_of(number).least)
+        return SegmentMerger(name, scores, rule, joined, least, sources[number].model)
 
     def sink(where: Path | TextIO, state: Mapping[str, Any] | None) -> Sink:
         if isinstance(kind, SubtitleKind) or output.segments:

@@ -86,8 +86,9 @@ class ReportSink:
     def _of(self, event: Prediction) -> _Kept:
         number = event.source_number
         if number not in self._kept:
-            kind, rule = self._model(number).score_kind, self._rules[number % len(self._models)]
-            merger = SegmentMerger(event.source, kind, rule, least=self._prediction.least)
+            model, rule = self._model(number), self._rules[number % len(self._models)]
+            least = self._prediction.least_of(model.least)
+            merger = SegmentMerger(event.source, model.score_kind, rule, least=least)
             self._kept[number] = _Kept(merger, hop=event.end - event.begin)
         return self._kept[number]
 
@@ -126,7 +127,7 @@ class ReportSink:
             described = "the model's own"
         else:
             described = f"{threshold:.2f}"
-        return ShownRule(model.score_kind, threshold, described, hidden, self._prediction.least)
+        return ShownRule(model.score_kind, threshold, described, hidden, self._prediction.least_of(model.least))
 
 
 def _linked(path: Path, options: ReportOptions) -> MediaLink | None:

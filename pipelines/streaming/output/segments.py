@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -49,11 +50,21 @@ class _Track:
     frames: int
 
 
+@dataclass
+class _Held:
+    """A stretch that is over, unless its label comes back after nothing but stretches that are too short."""
+
+    label: str
+    track: _Track
+    reach: float  # media seconds: where the short stretches after it end
+
+
 class SegmentMerger:
     """Merges the frames of one source.
 
     A softmax model has one label at a time. A sigmoid model has a stretch for each class that is there (`joined`: one
     for each set of classes, so that stretches do not overlap). A gap, or a window that restarts, ends all stretches.
+    Where one label is there at a time, a stretch goes on over others that are left out for being too short.
     """
 
     def __init__(
@@ -72,22 +83,29 @@ class SegmentMerger:
         self._joined = joined
         self._least = least
         self._tracks: dict[str, _Track] = {}
+        self._held: _Held | None = None
 
     def push(self, prediction: Prediction, class_names: tuple[str, ...]) -> list[Segment]:
         """The stretches that a frame ends, in order of their start."""
         # The first predictions of a model with a lag speak of what was before the stream.
         present = self._present(prediction, class_names) if prediction.end > 0 else {}
-        hop = prediction.end - prediction.begin
+        slack = 0.5 * (prediction.end - prediction.begin)
         closed = []
         for label, track in list(self._tracks.items()):
-            gap = prediction.restart or prediction.begin - track.end > 0.5 * hop
+            gap = prediction.restart or prediction.begin - track.end > slack
             if gap or label not in present:
                 closed += self._close(label)
+        # A stretch that is growing leads on from the held one; a gap does not.
+        if not self._tracks and (prediction.restart or prediction.begin - self._reach > slack):
+            closed += self._let_go()
         for label, score in present.items():
-            track = self._tracks.setdefault(label, _Track(max(0.0, prediction.begin), 0.0, 0.0, 0))
+            track = self._tracks.get(label) or self._begin(label, max(0.0, prediction.begin))
+            self._tracks[label] = track
             track.end = prediction.end
             track.total += score
             track.frames += 1
+            if self._held is not None and self._is_long(track):
+                closed += self._let_go()
         return sorted(closed, key=lambda segment: segment.start)
 
     def finish(self, media_end: float | None = None) -> list[Segment]:
@@ -96,14 +114,17 @@ class SegmentMerger:
             if media_end is not None:
                 track.end = max(track.start, min(track.end, media_end))
         closed = [segment for label in list(self._tracks) for segment in self._close(label)]
-        return sorted(closed, key=lambda segment: segment.start)
+        return sorted([*closed, *self._let_go()], key=lambda segment: segment.start)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> list[Any]:
         """Plain JSON values for a snapshot."""
-        return {label: asdict(track) for label, track in self._tracks.items()}
+        tracks = {label: asdict(track) for label, track in self._tracks.items()}
+        return [tracks, None if self._held is None else asdict(self._held)]
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._tracks = {label: _Track(**values) for label, values in state.items()}
+    def restore(self, state: Sequence[Any]) -> None:
+        tracks, held = state
+        self._tracks = {label: _Track(**values) for label, values in tracks.items()}
+        self._held = None if held is None else _Held(held["label"], _Track(**held["track"]), held["reach"])
 
     def _present(self, prediction: Prediction, class_names: tuple[str, ...]) -> dict[str, float]:
         """Labels that are there in a frame, with their probabilities."""
@@ -120,10 +141,39 @@ class SegmentMerger:
         threshold = self._rule.threshold_of(name)
         return self._rule.shows(name) and score >= (SIGMOID_THRESHOLD if threshold is None else threshold)
 
+    def _begin(self, label: str, start: float) -> _Track:
+        """A new track, or that of the same label before nothing but short ones."""
+        held = self._held
+        if held is None or held.label != label:
+            return _Track(start, 0.0, 0.0, 0)
+        self._held = None
+        return held.track
+
+    @property
+    def _reach(self) -> float:
+        return math.inf if self._held is None else self._held.reach
+
+    def _is_long(self, track: _Track) -> bool:
+        return track.end - track.start >= self._least - TIME_SLACK
+
     def _close(self, label: str) -> list[Segment]:
-        """The stretch of a label that is over, unless it is too short to be told of."""
-        track = self._tracks.pop(label)
-        if track.end - track.start < self._least - TIME_SLACK:
+        """What is certain now that a label's stretch is over; one that is too short is not told of."""
+        track, held = self._tracks.pop(label), self._held
+        if not self._is_long(track):
+            if held is not None:
+                held.reach = track.end
             return []
+        if not self._single or not self._least:
+            return [self._segment(label, track)]
+        closed = self._let_go()
+        self._held = _Held(label, track, track.end)
+        return closed
+
+    def _let_go(self) -> list[Segment]:
+        """The stretch that was held, which can grow no more."""
+        held, self._held = self._held, None
+        return [] if held is None else [self._segment(held.label, held.track)]
+
+    def _segment(self, label: str, track: _Track) -> Segment:
         mean = track.total / track.frames
-        return [Segment(self._source, track.start, track.end, label, mean, track.frames, self._model)]
+        return Segment(self._source, track.start, track.end, label, mean, track.frames, self._model)

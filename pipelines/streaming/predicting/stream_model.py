@@ -47,6 +47,7 @@ class StreamModel:
     smoothing: float  # seconds over which its probabilities are averaged unless the user says otherwise
     feature_streams: FeatureStreams
     order: ClassOrder | None = None  # how its classes follow each other; None: any may follow any
+    least: float = 0.0  # seconds: shorter stretches are left out unless the user says otherwise
 
     @property
     def config(self) -> BaseConfig:
@@ -167,6 +168,7 @@ def open_model(
         features=spec,
         score_kind=activation or said.score_kind,
         smoothing=said.smoothing,
+        least=said.least,
         # These rules were fitted on the scores as the model was trained to give them.
         rejection=said.rejection if activation in (None, said.score_kind) else None,
         order=said.order if activation in (None, said.score_kind) else None,

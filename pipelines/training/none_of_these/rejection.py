@@ -77,6 +77,7 @@ def store_rejection(path: Path, checkpoint: Checkpoint, rule: Rejection) -> None
         rule,
         checkpoint.smoothing,
         checkpoint.order,
+        checkpoint.least,
     )
 
 

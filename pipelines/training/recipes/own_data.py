@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pipelines.datasets.dataset import Dataset
-from pipelines.datasets.item import Item
 from pipelines.datasets.opening import ROOT_VARIABLE
-from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.datasets.source import open_source
-from pipelines.errors import UsageError
 from pipelines.features.default_features import Tracks, tracks_of
 from pipelines.features.request import DEFAULT_HOP, FeatureRequest
+from pipelines.training.recipes.data_facts import PICTURES, DataFacts, data_facts
 from pipelines.training.recipes.recipe import ModelOptions, Recipe
 from pipelines.training.recipes.recipe_file import build_recipe, default_recipes, paper_recipe
 from pipelines.wording import counted
@@ -34,7 +31,6 @@ SOUND = FeatureRequest(
     options={"musicnn.network": "msd_musicnn", "musicnn.output": "middle+penultimate", "logmel.window": 1.0},
 )
 SHORT_SOUND = FeatureRequest("speech")
-PICTURES = FeatureRequest("efficientnet_lite0")
 ROWS_OF_A_CLIP = 8  # at least: a shorter clip is looked at more often
 SHORTEST_HOP = 0.05  # seconds
 
@@ -50,7 +46,6 @@ LARGEST_BATCH, SMALLEST_BATCH = 32, 8  # clips
 STEPS_OF_AN_EPOCH = 8  # at least, where there are clips enough
 EMBEDDING = 256  # features in front of the encoder, of recordings with events
 CLIP_RATE, EVENT_RATE = 1e-3, 4e-4  # learning rates
-COARSE = 20  # recordings to validate on: with fewer, a score moves in large steps
 CHUNK = 64  # labelled rows of a long recording in a step
 
 
@@ -79,25 +74,6 @@ class PlannedRecipe:
 
     recipe: Recipe
     choices: tuple[Choice, ...] = ()
-
-
-@dataclass(frozen=True)
-class DataFacts:
-    """What the rules look at."""
-
-    clips: bool  # else recordings with events
-    recordings: int  # to train on
-    validation: int
-    classes: int
-    length: float | None  # seconds of a typical clip or event; None: feature files without a rate
-    rows: int  # of a typical clip or event, at `hop`
-    all_rows: int  # to train on
-    hop: float  # seconds; 1 where only rows are known
-    pictures: bool  # rows are made of pictures
-
-    @property
-    def thing(self) -> str:
-        return "clip" if self.clips else "event"
 
 
 def plan_recipe(
@@ -129,40 +105,6 @@ def plan_recipe(
     choices = [choice.beside(given) for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
     return PlannedRecipe(build_recipe(None, {**decided, **given}, named), tuple(choices))
-
-
-def data_facts(dataset: Dataset, request: FeatureRequest | None, validate_on: str) -> DataFacts:
-    """The facts about an open dataset whose features come from `request`, or are there already."""
-    train = dataset.split("train")
-    hop = dataset.hop if request is None else request.fixed_hop
-    lengths = [_length(item, hop, dataset.trim) for item in train]
-    whole = sum(lengths)
-    things = lengths
-    if dataset.kind == "frames":
-        things = [segment.end - segment.start for item in train for segment in item.segments or ()] or lengths
-    typical = statistics.median(things)
-    step = hop or 1.0  # without a rate, lengths are rows
-    names = () if request is None else request.extractors
-    return DataFacts(
-        clips=dataset.kind == "clips",
-        recordings=len(train),
-        validation=len(dataset.split(validate_on)) if validate_on in dataset.splits else 0,
-        classes=len(dataset.class_names),
-        length=typical if hop else None,
-        rows=max(1, round(typical / step)),
-        all_rows=round(whole / step),
-        hop=step,
-        pictures=any(name in PICTURES.names for name in names),
-    )
-
-
-def _length(item: Item, hop: float | None, trim: int) -> float:
-    """Seconds; rows, where no rate is known."""
-    if item.duration is not None:
-        return item.duration
-    if item.features:
-        return len(open_rows(item, trim)) * (hop or 1.0)
-    raise UsageError(f"{item.name}: its length is not known: name a recipe, such as --recipe paper")
 
 
 # ---- the rules ---------------------------------------------------------------------------------------------
@@ -282,13 +224,3 @@ def _regularisation(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
     values["model.dropout"] = dropout
     text = f"dropout {dropout:g}, {varied}, loss on every row"
     return Choice("variation", values, text, f"{amount} of {facts.classes} classes, heard at any moment of a stream")
-
-
-def coarse_score(recordings: int) -> str | None:
-    """A remark where so few recordings are validated on that the score moves in large steps."""
-    if not 0 < recordings < COARSE:
-        return None
-    return (
-        f"only {counted(recordings, 'recording')} to validate on: one of them is {100 / recordings:.0f} points of "
-        "accuracy, so the score is coarse; more data, or --validation with a larger share, make it finer"
-    )

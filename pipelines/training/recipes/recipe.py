@@ -125,9 +125,18 @@ class AugmentationOptions:
     noise: float = 0.0  # deviation of added noise, relative to each feature's own
     gain: float = 0.0  # deviation of a shift of all features that is common to a sample, relative to each feature's own
     mixup: float = 0.0  # parameter of the beta distribution that the share of a second sample is drawn from
+    joins: float = 0.0  # share of clips that the end of another clip stands before, as in a stream that changes
     speed: float = 0.0  # largest relative change of speed, by resampling in time
     warp: float = 0.0  # largest relative change of all frequencies, along mel bands: longer and shorter vocal tracts
     equalizer: float = 0.0  # deviation of a random smooth curve over the bands, relative to each feature's own
+
+
+@dataclass(frozen=True)
+class StreamDefaults:
+    """[stream]: what the checkpoint says of how a stream is told, unless the user says otherwise."""
+
+    smooth: float = 0.0  # seconds over which probabilities are averaged
+    least: float = 0.0  # seconds: shorter stretches are left out
 
 
 @dataclass(frozen=True)
@@ -162,6 +171,7 @@ class Recipe:
     schedule: ScheduleOptions = ScheduleOptions()
     training: TrainingOptions = TrainingOptions()
     augmentation: AugmentationOptions = AugmentationOptions()
+    stream: StreamDefaults = StreamDefaults()
     finetune: FinetuneOptions = FinetuneOptions()
 
     @property
@@ -222,9 +232,12 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "augmentation.noise": (0, float("inf"), True),
     "augmentation.gain": (0, float("inf"), True),
     "augmentation.mixup": (0, float("inf"), True),
+    "augmentation.joins": (0, 1, True),
     "augmentation.speed": (0, 0.9, True),
     "augmentation.warp": (0, 0.5, True),
     "augmentation.equalizer": (0, float("inf"), True),
+    "stream.smooth": (0, 1e9, True),
+    "stream.least": (0, 1e9, True),
     "finetune.batch_size": (1, float("inf"), True),
     "finetune.learning_rate": (0, float("inf"), False),
     "finetune.factor": (0, 1, False),

@@ -90,6 +90,9 @@ class BatchLoader:
         if options.mixup and len(samples) > 1:
             other = (index + 1 + int(generator.integers(len(samples) - 1))) % len(samples)
             loaded = _mixed(loaded, self._plain(samples[other], start, generator), mixing_share(options, generator))
+        if options.joins and generator.random() < options.joins:
+            before = self._plain(samples[int(generator.integers(len(samples)))], start, generator)
+            loaded = _joined(before, loaded, int(generator.integers(1, len(before.rows) + 1)))
         if is_active(options) and self.statistics is not None:
             statistics = _unit(self.statistics) if self.standardize else self.statistics
             layout = self.layout or band_layout(options, None, loaded.rows.shape[1])
@@ -153,6 +156,16 @@ def _mixed(sample: _LoadedSample, other: _LoadedSample, share: float) -> _Loaded
     rows[mine] = (1 - part) * rows[mine] + part * other.rows[theirs]
     targets[mine] = (1 - part) * targets[mine] + part * other.targets[theirs]
     return _LoadedSample(rows, targets, sample.weight, sample.start)
+
+
+def _joined(before: _LoadedSample, sample: _LoadedSample, rows: int) -> _LoadedSample:
+    """The last rows of `before`, which keep their own labels, and then `sample`."""
+    return _LoadedSample(
+        np.concatenate([before.rows[-rows:], sample.rows]),
+        np.concatenate([before.targets[-rows:], sample.targets]),
+        np.concatenate([before.weight[-rows:], sample.weight]),
+        sample.start,
+    )
 
 
 def _interpolated(recording: Recording, places: NDArray[np.float64]) -> Rows:

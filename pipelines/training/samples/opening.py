@@ -57,6 +57,7 @@ def open_data(
     )
     if recipe.data.copies:
         items += _copies(recipe, dataset, items)
+    _check_classes(dataset)
     spec = dataset.spec
     problems = list(dataset.problems)
     if recipe.features.request is not None:
@@ -73,11 +74,6 @@ def open_data(
         for problem in problems:
             remark(problem)
     dataset = replace(dataset, items=items, problems=tuple(problems), spec=spec)
-    if len(dataset.scored_classes) < 2 and dataset.kind == "clips":
-        raise InputError(
-            f"dataset {dataset.name}: '{dataset.class_names[0]}' is the only label in {dataset.root}: a model that "
-            "tells clips apart needs clips of at least two"
-        )
     train = open_recordings(dataset, dataset.split("train"))
     validation: tuple[Recording, ...] = ()
     if recipe.data.validate_on in dataset.splits:
@@ -87,6 +83,14 @@ def open_data(
     foreign = _foreign(recipe, dataset, spec, on_item)
     check_widths((*train, *validation, *foreign.train, *foreign.fit))
     return TrainingData(dataset, train, validation, spec, foreign)
+
+
+def _check_classes(dataset: Dataset) -> None:
+    if len(dataset.scored_classes) < 2 and dataset.kind == "clips":
+        raise InputError(
+            f"dataset {dataset.name}: '{dataset.class_names[0]}' is the only label in {dataset.root}: a model that "
+            "tells clips apart needs clips of at least two"
+        )
 
 
 def _copies(recipe: Recipe, dataset: Dataset, items: tuple[Item, ...]) -> tuple[Item, ...]:

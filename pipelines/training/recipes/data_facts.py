@@ -1,0 +1,79 @@
+"""What the rules for a user's own data look at: how long, how many, of which kind."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.item import Item
+from pipelines.datasets.rows.feature_rows import open_rows
+from pipelines.errors import UsageError
+from pipelines.features.request import FeatureRequest
+from pipelines.wording import counted
+
+PICTURES = FeatureRequest("efficientnet_lite0")
+COARSE = 20  # recordings to validate on: with fewer, a score moves in large steps
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What the rules look at."""
+
+    clips: bool  # else recordings with events
+    recordings: int  # to train on
+    validation: int
+    classes: int
+    length: float | None  # seconds of a typical clip or event; None: feature files without a rate
+    rows: int  # of a typical clip or event, at `hop`
+    all_rows: int  # to train on
+    hop: float  # seconds; 1 where only rows are known
+    pictures: bool  # rows are made of pictures
+
+    @property
+    def thing(self) -> str:
+        return "clip" if self.clips else "event"
+
+
+def data_facts(dataset: Dataset, request: FeatureRequest | None, validate_on: str) -> DataFacts:
+    """The facts about an open dataset whose features come from `request`, or are there already."""
+    train = dataset.split("train")
+    hop = dataset.hop if request is None else request.fixed_hop
+    lengths = [_length(item, hop, dataset.trim) for item in train]
+    whole = sum(lengths)
+    things = lengths
+    if dataset.kind == "frames":
+        things = [segment.end - segment.start for item in train for segment in item.segments or ()] or lengths
+    typical = statistics.median(things)
+    step = hop or 1.0  # without a rate, lengths are rows
+    names = () if request is None else request.extractors
+    return DataFacts(
+        clips=dataset.kind == "clips",
+        recordings=len(train),
+        validation=len(dataset.split(validate_on)) if validate_on in dataset.splits else 0,
+        classes=len(dataset.class_names),
+        length=typical if hop else None,
+        rows=max(1, round(typical / step)),
+        all_rows=round(whole / step),
+        hop=step,
+        pictures=any(name in PICTURES.names for name in names),
+    )
+
+
+def _length(item: Item, hop: float | None, trim: int) -> float:
+    """Seconds; rows, where no rate is known."""
+    if item.duration is not None:
+        return item.duration
+    if item.features:
+        return len(open_rows(item, trim)) * (hop or 1.0)
+    raise UsageError(f"{item.name}: its length is not known: name a recipe, such as --recipe paper")
+
+
+def coarse_score(recordings: int) -> str | None:
+    """A remark where so few recordings are validated on that the score moves in large steps."""
+    if not 0 < recordings < COARSE:
+        return None
+    return (
+        f"only {counted(recordings, 'recording')} to validate on: one of them is {100 / recordings:.0f} points of "
+        "accuracy, so the score is coarse; more data, or --validation with a larger share, make it finer"
+    )
