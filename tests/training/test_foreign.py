@@ -88,6 +88,9 @@ def test_every_clip_model_gets_a_rule_and_a_recipe_may_give_it(clips: Path, tmp_
     assert fitted is not None
     silence = labels_of(tmp_path / "fitted" / "best.safetensors", np.zeros(2 * RATE), tmp_path / "silence.wav")
     assert set(silence[2:]) == {None}  # though it was shown none
+    best = (tmp_path / "fitted" / "best.safetensors").read_bytes()
+    again = train(build_recipe(None, settings(clips)), tmp_path / "fitted", resume=True, device="cpu")
+    assert again.rejection == fitted and (tmp_path / "fitted" / "best.safetensors").read_bytes() == best
     given = build_recipe(
         None, settings(clips, **{"training.rejection": 1.5, "training.epochs": 1, "data.options.validation": 0.0})
     )

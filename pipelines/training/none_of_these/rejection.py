@@ -38,6 +38,8 @@ def add_rejection(
     if not validation and chosen is None:
         return None
     checkpoint = load_checkpoint(path)
+    if checkpoint.rejection is not None:  # best of a run that went on and got no better: it has learned of them already
+        return checkpoint.rejection
     strangers = foreign.train or foreign.fit
     if unshown and strangers:
         checkpoint = with_none_shift(checkpoint, unshown, strangers) or checkpoint
