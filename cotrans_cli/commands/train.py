@@ -132,7 +132,7 @@ def train(
         option(
             "--epochs",
             panel=OPTIMISATION,
-            help="Passes over the data (default: for 800 steps; paper: 50); with --resume, in all.",
+            help="Passes over the data (default: for 300 steps, events 800; paper: 50); with --resume, in all.",
             least=1,
         ),
     ] = None,
@@ -151,7 +151,12 @@ def train(
     ] = None,
     weight_decay: Annotated[
         float | None,
-        option("--weight-decay", panel=OPTIMISATION, help="Of the optimiser (default: 0.05; paper: 1e-4).", least=0),
+        option(
+            "--weight-decay",
+            panel=OPTIMISATION,
+            help="Of the optimiser (default: 0.1, events 0.05; paper: 1e-4).",
+            least=0,
+        ),
     ] = None,
     sampling: Annotated[
         str | None,

@@ -219,7 +219,7 @@ def test_media_without_features_says_what_to_do(tmp_path: Path) -> None:
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npy")}
     assert run(*data, *features, "--out", tmp_path / "again").exit_code == 0
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npy")}
-    assert len(times) == 12  # rows and times of six clips
+    assert len(times) == 13  # rows and times of six clips, and the made sounds
 
 
 def test_a_path_is_enough(clips: Path, tmp_path: Path) -> None:
@@ -227,11 +227,11 @@ def test_a_path_is_enough(clips: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     result = run(clips, "--out", out, "--epochs", "3")
     assert result.exit_code == 0, result.output
-    assert "chosen for these data" in result.stderr and "window       5 rows: half a clip" in result.stderr
+    assert "chosen for these data" in result.stderr and "window       10 rows: a whole clip" in result.stderr
     assert "only 9 recordings to validate on: one of them is 11 points" in result.stderr
     assert f"`cotrans stream FILE --model {out}`" in result.stderr.splitlines()[-1] and (out / "report.html").exists()
     recipe = parse_recipe((out / "config.toml").read_text())
-    assert recipe.model.changes["window"] == 5 and recipe.training.epochs == 3
+    assert recipe.model.changes["window"] == 10 and recipe.training.epochs == 3
     assert recipe.optimizer.learning_rate == 1e-3 and recipe.training.early_stop > 0
     card = (out / "README.md").read_text()
     assert "cat, dog, owl" in card and "18 recordings to train on, 9 recordings to validate on" in card

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item, Segment
 from pipelines.errors import InputError
 from pipelines.features.request import FeatureRequest
 from pipelines.training.recipes.data_facts import coarse_score, data_facts
 from pipelines.training.recipes.own_data import FEWEST_ROWS, MOST_EPOCHS, MOST_ROWS, OWN_DATA, plan_recipe
+from pipelines.training.recipes.recipe import StreamDefaults
+from pipelines.training.run import train
 from pipelines.training.samples.opening import open_data
 from tests.features.made_recordings import write_sound, write_video
 
@@ -47,7 +50,7 @@ def test_facts_of_clips_and_events() -> None:
     [
         (0.6, "speech", 8),  # 0.64 s: a whole word
         (1.5, "musicnn+logmel+speech", 6),  # a whole clip
-        (6.0, "musicnn+logmel+speech", 12),  # half of it
+        (6.0, "musicnn+logmel+speech", 24),
     ],
 )
 def test_sound_by_its_length(tmp_path: Path, seconds: float, features: str, window: int) -> None:
@@ -55,7 +58,7 @@ def test_sound_by_its_length(tmp_path: Path, seconds: float, features: str, wind
     assert planned.recipe.features.request is not None
     assert planned.recipe.features.request.names == features
     assert planned.recipe.model.changes["window"] == window
-    assert [choice.what for choice in planned.choices] == ["features", "window", "learning", "variation"]
+    assert [choice.what for choice in planned.choices] == ["features", "window", "learning", "variation", "stream"]
     assert f"clips last {seconds:.3g} s" in str(planned.choices[0])
 
 
@@ -71,6 +74,38 @@ def test_recordings_with_events_are_learned_as_detection_is(tmp_path: Path) -> N
     assert recipe.training.cold_chunks and recipe.training.chunk == 64 and recipe.augmentation.mixup == 0.4
     other = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(tmp_path), "model.preset": "trans-b1"})
     assert "embedding" not in other.recipe.model.changes and "positional" not in other.recipe.model.changes
+
+
+def test_clips_are_shown_in_a_row_where_the_model_can_take_them(tmp_path: Path) -> None:
+    data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 2.0)), "features.names": "logmel"}
+    recipe = plan_recipe(None, data).recipe
+    assert recipe.augmentation.joins == 0.5 and recipe.model.changes["embedding"] == 256
+    unfit = ({"model.preset": "cotrans-b2"}, {"training.loss_on": "last"}, {"model.positional": "static"})
+    for flags in (*unfit, {"training.sampling": "window"}, {"model.blocks": 2}):
+        other = plan_recipe(None, {**data, **flags})
+        assert other.recipe.augmentation.joins == 0.0
+        assert not any("in a row" in str(choice) for choice in other.choices)
+
+
+def test_segments_of_words_are_three_rows_at_least(tmp_path: Path) -> None:
+    planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 0.6))})
+    assert planned.recipe.stream == StreamDefaults(smooth=0.0, least=0.24)
+    assert str(planned.choices[-1]).endswith("3 rows, which are more than a quarter of a clip")
+
+
+def test_the_checkpoint_says_how_a_stream_is_told(tmp_path: Path) -> None:
+    """From the length of the clips to the segments that `cotrans stream` tells of without a flag."""
+    data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path / "clips", 4.0))}
+    flags = {**data, "features.names": "logmel", "features.cache": str(tmp_path / "cache"), "training.epochs": 1}
+    planned = plan_recipe(None, flags)
+    assert planned.recipe.stream == StreamDefaults(smooth=1.0, least=1.0)
+    assert str(planned.choices[-1]).endswith("smoothed over 1 s, no segment below 1 s: a quarter of a clip")
+    train(planned.recipe, tmp_path / "run", device="cpu")
+    for name in ("best", "last"):  # also after the rule for none of these was written into them
+        checkpoint = load_checkpoint(tmp_path / "run" / f"{name}.safetensors")
+        assert (checkpoint.smoothing, checkpoint.least) == (1.0, 1.0) and checkpoint.rejection is not None
+    own = plan_recipe(None, {**flags, "stream.least": 0.0}).recipe.stream
+    assert own == StreamDefaults(smooth=1.0, least=0.0)
 
 
 def test_pictures_without_sound_are_watched(tmp_path: Path) -> None:
@@ -108,8 +143,9 @@ def test_feature_files_without_a_rate_count_in_rows(tmp_path: Path) -> None:
             np.save(tmp_path / label / f"{label}{number}.npy", np.zeros((20, 3), np.float32))
     planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(tmp_path)})
     assert planned.recipe.features.request is None
-    assert planned.recipe.model.changes["window"] == 10
-    assert "10 rows: half a clip" in str(planned.choices[0])
+    assert planned.recipe.model.changes["window"] == 20
+    assert "20 rows: a whole clip" in str(planned.choices[0])
+    assert planned.recipe.stream == StreamDefaults()  # nobody knows how many seconds a row is
 
 
 def test_a_recipe_a_preset_dataset_or_nothing_to_look_at_is_left_alone(tmp_path: Path) -> None:

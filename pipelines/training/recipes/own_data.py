@@ -35,18 +35,26 @@ ROWS_OF_A_CLIP = 8  # at least: a shorter clip is looked at more often
 SHORTEST_HOP = 0.05  # seconds
 
 # Window.
-LEAST_WINDOW = 2.0  # seconds, where clips are that long
+LEAST_WINDOW = 2.0  # seconds, of events
 FEWEST_ROWS, MOST_ROWS = 4, 120
 
 # Optimisation.
 FEW_ROWS = 20_000  # training rows: with fewer, a model learns them by heart unless it is held back
-STEPS = 800  # of the optimiser in all, which suffices for small data
+CLIP_STEPS, EVENT_STEPS = 300, 800  # of the optimiser in all: clips are soon known by heart
 FEWEST_EPOCHS, MOST_EPOCHS = 15, 60
 LARGEST_BATCH, SMALLEST_BATCH = 32, 8  # clips
 STEPS_OF_AN_EPOCH = 8  # at least, where there are clips enough
-EMBEDDING = 256  # features in front of the encoder, of recordings with events
+EMBEDDING = 256  # features in front of the encoder
 CLIP_RATE, EVENT_RATE = 1e-3, 4e-4  # learning rates
+CLIP_DECAY, EVENT_DECAY = 0.1, 0.05  # of the weights
+JOINS = 0.5  # share of clips that follow on another
+# What makes a model unfit for clips in a row, which are trained on in chunks with a loss on every row.
+UNJOINED = ("model.blocks", "model.stacking", "model.positional", "model.class_token_block", "training.sampling")
 CHUNK = 64  # labelled rows of a long recording in a step
+
+# Streams.
+STREAM_SHARE = 1 / 4  # of a clip or event: over so much a stream is smoothed, and no segment is shorter
+SEGMENT_ROWS = 3  # at least: a row or two between words are no word
 
 
 @dataclass(frozen=True)
@@ -56,7 +64,7 @@ class Choice:
     what: str  # "window"
     values: Mapping[str, Any]  # by "section.key"
     text: str  # "10 rows = 2.5 s"
-    reason: str  # "half a clip, so that a change shows soon"
+    reason: str  # "a whole clip"
     given: Mapping[str, Any] = field(default_factory=dict)  # what the user's flags say in place of some values
 
     def beside(self, flags: Mapping[str, Any]) -> Choice:
@@ -101,7 +109,9 @@ def plan_recipe(
         )
     facts = data_facts(dataset, request, recipe.data.validate_on)
     if default_recipes(recipe.model.preset) == (paper_recipe(recipe.model.preset),):  # else it has one of our own
-        choices += [_window(facts, recipe.model.preset), _learning(facts), _regularisation(facts, recipe.model.preset)]
+        preset = recipe.model.preset
+        joins = preset == DEFAULT_PRESET and given.get("training.loss_on") != "last" and not given.keys() & {*UNJOINED}
+        choices += [_window(facts, preset), _learning(facts), _regularisation(facts, preset, joins), *_stream(facts)]
     choices = [choice.beside(given) for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
     return PlannedRecipe(build_recipe(None, {**decided, **given}, named), tuple(choices))
@@ -140,12 +150,10 @@ def _request(tracks: Tracks, facts: DataFacts) -> tuple[FeatureRequest, str]:
 
 
 def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
-    """Half a clip, at least 2 s and at most the clip; for events twice their length."""
-    least = LEAST_WINDOW / facts.hop if facts.length is not None else FEWEST_ROWS
-    if facts.clips:
-        wanted = min(facts.rows, max(least, facts.rows / 2))
-        reason = "a whole clip" if wanted == facts.rows else "half a clip, so that a change shows soon"
-    else:
+    """A whole clip; an event, at least 2 s."""
+    wanted, reason = float(facts.rows), "a whole clip"
+    if not facts.clips:
+        least = LEAST_WINDOW / facts.hop if facts.length is not None else FEWEST_ROWS
         wanted, reason = max(least, facts.rows), "as long as an event"
     window = int(min(max(round(wanted), FEWEST_ROWS), MOST_ROWS))
     if window == MOST_ROWS:
@@ -160,7 +168,7 @@ def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
 
 
 def _learning(facts: DataFacts) -> Choice:
-    """Batches small enough for steps enough, and epochs for about 800 steps."""
+    """Batches small enough for steps enough, and epochs for about 300 steps; events: 800."""
     batch, unit = _batch(facts.recordings), facts.recordings
     values: dict[str, Any] = {"training.batch_size": batch}
     if not facts.clips:
@@ -168,18 +176,19 @@ def _learning(facts: DataFacts) -> Choice:
         batch = _batch(unit)
         values = {"training.chunk": CHUNK, "training.chunk_batch": batch}
     steps = max(1, -(-unit // batch))
-    epochs = min(max(-(-STEPS // steps), FEWEST_EPOCHS), MOST_EPOCHS)
+    wanted = CLIP_STEPS if facts.clips else EVENT_STEPS
+    epochs = min(max(-(-wanted // steps), FEWEST_EPOCHS), MOST_EPOCHS)
     rate = CLIP_RATE if facts.clips else EVENT_RATE
     values |= {
         "optimizer.name": "adamw",
         "optimizer.learning_rate": rate,
-        "optimizer.weight_decay": 0.05,
+        "optimizer.weight_decay": CLIP_DECAY if facts.clips else EVENT_DECAY,
         "optimizer.gradient_clip": 1.0,
         "schedule.name": "cosine",
         "schedule.factor": 0.01,
         "schedule.warm_up": 1.0,
         "training.epochs": epochs,
-        "training.ema": 0.99 if steps * epochs < 2 * STEPS else 0.998,
+        "training.ema": 0.99 if steps * epochs < 2 * EVENT_STEPS else 0.998,
         "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
     }
     text = f"{epochs} epochs of {counted(steps, 'step')}, rate {rate:g} along a cosine, batches of {batch}"
@@ -195,8 +204,8 @@ def _batch(units: int) -> int:
     return batch
 
 
-def _regularisation(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
-    """Loss on every row; small data are varied and smoothed more."""
+def _regularisation(facts: DataFacts, preset: str = DEFAULT_PRESET, joins: bool = True) -> Choice:
+    """Loss on every row; small data are varied and smoothed more. joins: the model can be shown clips in a row."""
     few = facts.all_rows < FEW_ROWS
     values: dict[str, Any] = {"training.loss_on": "every", "training.loss": "auto", "training.standardize": True}
     amount = f"few rows ({facts.all_rows:,})" if few else f"many rows ({facts.all_rows:,})"
@@ -210,17 +219,30 @@ def _regularisation(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
             "augmentation.gain": 0.0 if facts.pictures else 0.2,
             "augmentation.time_masks": 1,
             "augmentation.time_mask": max(1, facts.rows // 4),
+            "augmentation.joins": JOINS if joins else 0.0,
         }
+        varied += ", clips in a row" if joins else ""
     else:  # what works for detection: recipes/detection*.toml
         dropout, varied = 0.2 if few else 0.1, "mixtures, chunks that begin as streams do"
         values |= {"training.label_smoothing": 0.05, "training.cold_chunks": True, "augmentation.mixup": 0.4}
         if preset == DEFAULT_PRESET:
-            values |= {
-                "model.norm": "pre",
-                "model.embedding": EMBEDDING,
-                "model.embedding_dropout": 0.5 if few else 0.2,
-                "model.input_dropout": 0.3 if few else 0.1,
-            }
+            values |= {"model.norm": "pre", "model.input_dropout": 0.3 if few else 0.1}
+    if preset == DEFAULT_PRESET:
+        values |= {"model.embedding": EMBEDDING, "model.embedding_dropout": 0.5 if few else 0.2}
     values["model.dropout"] = dropout
     text = f"dropout {dropout:g}, {varied}, loss on every row"
     return Choice("variation", values, text, f"{amount} of {facts.classes} classes, heard at any moment of a stream")
+
+
+def _stream(facts: DataFacts) -> tuple[Choice, ...]:
+    """What the checkpoint says of how a stream is told; nothing where lengths are not known in seconds."""
+    if facts.length is None:
+        return ()
+    share = STREAM_SHARE * facts.length
+    smooth = float(f"{share:.2g}") if facts.length >= SHORT else 0.0  # over rows of other words, words would blur
+    least = float(f"{max(share, SEGMENT_ROWS * facts.hop):.2g}")
+    reason = f"a quarter of {'a clip' if facts.clips else 'an event'}"
+    if share < SEGMENT_ROWS * facts.hop:
+        reason = f"{SEGMENT_ROWS} rows, which are more than a quarter of {'a clip' if facts.clips else 'an event'}"
+    text = f"smoothed over {smooth:g} s, no segment below {least:g} s"
+    return (Choice("stream", {"stream.smooth": smooth, "stream.least": least}, text, reason),)
