@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pipelines.errors import CotransError, InputError
 from pipelines.wording import one_line
@@ -42,6 +44,35 @@ def choice_of(text: object, known: Sequence[Choice]) -> Choice:
         if choice == text:
             return choice
     raise ValueError(f"'{one_line(str(text))}' is none of {', '.join(known)}")
+
+
+def check_fields(kind: type, values: Mapping[str, Any]) -> None:
+    """Refuse, with ValueError, values of JSON that are not of the types that the fields of a dataclass have."""
+    hints = get_type_hints(kind)
+    for name, value in values.items():
+        if name not in hints:
+            raise ValueError(f"there is no '{one_line(name)}'")
+        if not _fits(value, hints[name]):
+            raise ValueError(f"'{name}' is of another type")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return isinstance(value, str | int | float | list | None)
+    if origin is Literal:
+        return value in parts if isinstance(value, str | int | None) else False
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if origin is tuple:
+        return isinstance(value, list | tuple) and all(_fits(member, parts[0]) for member in value)
+    if origin is not None and issubclass(origin, Mapping):
+        return isinstance(value, dict) and all(_fits(member, parts[1]) for member in value.values())
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, str if hint is Path else hint)
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

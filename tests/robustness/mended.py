@@ -9,6 +9,7 @@ attack says "holds" or what it saw. Items are numbered as in
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import resource
@@ -21,6 +22,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -147,15 +149,17 @@ def bombs(tree: Tree) -> Iterator[tuple[str, Result]]:
     path = tree.folder / "scores.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("scores.npy", _npy(400_000_000))
-        archive.writestr("label.npy", _npy(10))
+        archive.writestr("label.npy", _npy(400_000_000))
         archive.writestr("video.npy", _npy(10))
     yield f".npz of {path.stat().st_size:,} bytes", tree.run("evaluate", "--predictions", str(path)).refused()
     root = tree.folder / "thumos"
     root.mkdir()
     with zipfile.ZipFile(root / "anno_thumos.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        zeros = pickle.dumps({"v": {"anno": np.zeros(1 << 30, np.uint8)}}, 4)
         for name in ("train", "test"):
-            archive.writestr(f"thumos_{name}_anno.pickle", zeros)
+            # Not kept: a process counts what the one that started it held.
+            archive.writestr(
+                f"thumos_{name}_anno.pickle", pickle.dumps({"v": {"anno": np.zeros(1 << 30, np.uint8)}}, 4)
+            )
     arguments = ("data", "inspect", "--dataset", "thumos14", "--root", str(root))
     yield "zip of a dataset that unpacks to 2 GB", tree.run(*arguments).refused()
 
@@ -245,21 +249,19 @@ def readers(tree: Tree) -> Iterator[tuple[str, Result]]:
 
 def _edited_snapshots(tree: Tree) -> Iterator[tuple[str, Result]]:
     state, stream = tree.folder / "state", ("stream", str(tree.rows), "--model", str(tree.model), "--fast", "--quiet")
-    tree.run(*stream, "--snapshot", str(state), "--out", str(tree.folder / "first.jsonl"))
+    tree.run(*stream, "--snapshot", str(state), "--duration", "5", "--out", str(tree.folder / "first.jsonl"))
     data = state.read_bytes()
     size = int.from_bytes(data[:8], "little")
-    for what, old, new in (
-        ("slot 99", '\\"slot\\": 0', '\\"slot\\": 99'),
-        ("row 10^12", '"row\\": 60', f'"row\\": {10**12}'),
-    ):
-        header = data[8 : 8 + size].decode()
-        if old not in header:
-            old, new = old.replace(": ", ":"), new.replace(": ", ":")
-        if old not in header:
-            yield f"snapshot with {what}", f"NOT TRIED: {header[:300]}"
-            continue
-        changed = header.replace(old, new).encode()
-        state.write_bytes(len(changed).to_bytes(8, "little") + changed + data[8 + size :])
+    changes: dict[str, dict[str, Any]] = {"slot 99": {"slot": 99, "over": False}}
+    changes["row 10^12"] = {"place": {"turn": 0, "row": 10**12, "index": 10**12}, "over": False}
+    for what, change in changes.items():
+        header = json.loads(data[8 : 8 + size])
+        stream_state = json.loads(json.loads(header["__metadata__"]["extra"])["stream"])
+        stream_state["sources"][0].update(change)
+        header["__metadata__"]["extra"] = json.dumps({"stream": json.dumps(stream_state)})
+        header["__metadata__"].pop("checksum", None)
+        text = json.dumps(header).encode()
+        state.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
         done = tree.run(*stream, "--resume", str(state), "--out", str(tree.folder / "again.jsonl"))
         yield f"snapshot with {what}", done.refused()
 

@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.source import DataSource, FeatureOptions
+from pipelines.datasets.source import OWN_KEYS, DataSource, FeatureOptions
 from pipelines.errors import CotransError, InputError, UsageError
 from pipelines.evaluation.comparison import ComparisonOptions
 from pipelines.evaluation.data.data_request import DataRequest
+from pipelines.features.request import FeatureRequest
 from pipelines.files import unwritable, write_text
-from pipelines.parsing import read_document
+from pipelines.parsing import check_fields, read_document
 from pipelines.running.passes import Outputs
 from pipelines.running.runner import MODES, Damage, Run
 from pipelines.shard import Shard, parse_shard
@@ -145,6 +146,12 @@ def _request_values(request: DataRequest) -> dict[str, Any]:
 
 
 def _request(value: Mapping[str, Any]) -> DataRequest:
+    own = {"dataset": value["dataset"], "root": value["root"], "options": value["options"]}
+    check_fields(DataSource, own)
+    check_fields(DataRequest, {"part": value["part"], "weights": value["weights"]})
+    features = dict(value["features"])
+    check_fields(FeatureOptions, {name: features[name] for name in OWN_KEYS if name in features})
+    check_fields(FeatureRequest, {name: given for name, given in features.items() if name not in OWN_KEYS})
     source = DataSource(
         value["dataset"],
         None if value["root"] is None else Path(value["root"]),
@@ -159,6 +166,7 @@ def _option_values(options: ComparisonOptions) -> dict[str, Any]:
 
 
 def _options(value: Mapping[str, Any]) -> ComparisonOptions:
+    check_fields(ComparisonOptions, value)
     foreign = value["foreign"]
     return ComparisonOptions(
         **{**value, "modes": tuple(value["modes"]), "foreign": None if foreign is None else Path(foreign)}
