@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from pipelines.datasets.source import DataSource, FeatureOptions
 from pipelines.errors import ConfigurationError
+from pipelines.metrics.probabilities import LONGEST_SMOOTHING
 from pipelines.metrics.rejection import STATISTICS, Statistic
 
 Optimizer = Literal["adam", "adamw", "sgd"]
