@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     import pandas
 
 
+ANY_WINDOW = 4096  # rows that are always allowed
+LONGER = 16  # than the longest recording: so much longer a window may be
+
+
 @dataclass(frozen=True)
 class RunResult:
     """What a finished run gave."""
@@ -132,6 +136,16 @@ def _check_early(recipe: Recipe) -> None:
         check_initial_features(init, spec, spec.width)
 
 
+def _check_window(window: int, data: TrainingData) -> None:
+    """Refuse a window that no recording comes near to filling: its memory would fill the machine with nothing."""
+    longest = max(len(recording) for recording in (*data.train, *data.validation))
+    if window > max(ANY_WINDOW, LONGER * longest):
+        raise ConfigurationError(
+            f"a window of {window:,} rows is far longer than any recording (the longest has {longest:,}): choose a "
+            "--window of about that or less"
+        )
+
+
 def train_on(
     data: TrainingData,
     recipe: Recipe,
@@ -149,6 +163,7 @@ def train_on(
         check_initial_features(recipe.model.init, data.spec, data.width, observer)
     dataset = data.dataset
     config = model_config(recipe, data.width, len(dataset.class_names), observer, dataset.background)
+    _check_window(config.window, data)
     model = make_model(recipe, config, seed, statistics)
     problem = make_problem(data, recipe, config, statistics, group.device)
     recipe = _with_enough_steps(recipe, problem)

@@ -248,6 +248,11 @@ def test_flags_and_the_papers_recipe_win_over_the_data(clips: Path, capsys: pyte
     assert (paper.optimizer.learning_rate, paper.training.epochs, paper.training.early_stop) == (1e-5, 50, 0)
 
 
+def test_a_window_that_no_recording_fills_is_refused(clips: Path, tmp_path: Path) -> None:
+    error = error_of(clips, "--out", tmp_path / "run", "--window", "1000000", "--epochs", "1")
+    assert error.exit_code == 4 and "a window of 1,000,000 rows is far longer than any recording" in str(error)
+
+
 def test_a_finished_run_can_be_extended(clips: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     common = (clips, *SMALLER, "-s", "training.early_stop=2", "--out", out)
