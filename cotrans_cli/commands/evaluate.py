@@ -317,6 +317,9 @@ def evaluate(
         refuse_others(context, useful, "a share has no table yet, --merge prints and draws it")
         _share(chosen, request, options, parse_shard(shard), out, quiet)
         return
+    if engine == "ray":
+        useful = {str(parameter.name) for parameter in context.command.params} - {"workers"}
+        refuse_others(context, useful, "the machines of a Ray cluster read features themselves")
     _compare(chosen, request, options, wanted, engine, address)
 
 

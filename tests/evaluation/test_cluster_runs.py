@@ -116,4 +116,6 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output) -> None:
     assert mistake("--address", "auto") == (2, "--address is that of a Ray cluster: add --engine ray")
     code, line = mistake("--engine", "ray", "--shard", "1/2", "--out", tmp_path / "part.json")
     assert code == 2 and "leave --engine out" in line
+    code, line = mistake("--engine", "ray", "--workers", "3")
+    assert code == 2 and "leave --workers out" in line
     assert mistake("--engine", "ray", "--address", "nowhere")[0] == 2
