@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -90,6 +90,8 @@ class Rejection:
         try:
             if (name := value["statistic"]) not in STATISTICS:
                 raise ConfigurationError(f"rejection by '{name}': choose from {', '.join(STATISTICS)}")
+            if unknown := set(value) - {field.name for field in fields(cls)}:
+                raise ConfigurationError(f"a rejection rule has no {', '.join(sorted(map(str, unknown)))}")
             statistic = choice_of(name, STATISTICS)
             higher = {name: tuple(map(float, value.get(name, ()))) for name in ("early", "by_class")}  # new in 0.2
             return cls(statistic, float(value["threshold"]), float(value["temperature"]), **higher)

@@ -167,3 +167,5 @@ def test_rules_are_read_strictly() -> None:
         Rejection("energy", 0.0, 1.0, (math.inf,))
     with pytest.raises(ConfigurationError):
         Rejection.from_dict({**older, "early": ["soon"]})
+    with pytest.raises(ConfigurationError, match="has no late"):
+        Rejection.from_dict({**older, "late": [1.0]})
