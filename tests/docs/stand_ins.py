@@ -23,8 +23,12 @@ ROWS = 8  # of a feature file: two seconds
 
 def build(folder: Path) -> Path:
     """Fill `folder` with everything that the pages name."""
-    for name in ("weights", "tests", "benchmarks"):
+    for name in ("tests", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
+    _linked(ROOT / "weights", folder / "weights", own="models")
+    _linked(ROOT / "weights/models", folder / "weights/models", own="objects.safetensors")
+    # Its card shows the command that makes it anew: not in the tree.
+    shutil.copy(ROOT / "weights/models/objects.safetensors", folder / "weights/models")
     _media(folder)
     # Datasets stay where they are in all copies of the folder, so that their features are extracted once.
     data = folder.parent / "data"
@@ -52,6 +56,14 @@ def build(folder: Path) -> Path:
     _checkpoint(folder / "model.safetensors")
     _programs(folder / "bin")
     return folder
+
+
+def _linked(source: Path, folder: Path, own: str) -> None:
+    """Links to all that is in `source` but for one thing."""
+    folder.mkdir()
+    for path in source.iterdir():
+        if path.name != own:
+            (folder / path.name).symlink_to(path)
 
 
 def _media(folder: Path) -> None:
