@@ -262,7 +262,7 @@ def _edited_snapshots(tree: Tree) -> Iterator[tuple[str, Result]]:
         header["__metadata__"].pop("checksum", None)
         text = json.dumps(header).encode()
         state.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size :])
-        done = tree.run(*stream, "--resume", str(state), "--out", str(tree.folder / "again.jsonl"))
+        done = tree.run(*stream, "--resume", str(state), "--duration", "5", "--out", str(tree.folder / "first.jsonl"))
         yield f"snapshot with {what}", done.refused()
 
 

@@ -144,6 +144,9 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "slot": lambda value: value["sources"][0].update(slot=99),
     "negative slot": lambda value: value["sources"][0].update(slot=-1),
     "row": lambda value: value["sources"][0].update(place={"turn": 0, "row": 10**12, "index": 10**12}),
+    "begun without a slot": lambda value: value["sources"][0].update(
+        slot=None, place={"turn": 0, "row": 10**12, "index": 10**12}
+    ),
     "text as a row": lambda value: value["sources"][0].update(place={"turn": 0, "row": "3", "index": 3}),
     "smoothing": lambda value: value["sources"][0].update(smoothing=[[1.0]]),
     "settings": lambda value: value.update(settings=[]),

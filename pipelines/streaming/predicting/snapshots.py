@@ -122,6 +122,8 @@ def _check_whole(sources: Sequence[SourceProgress], state: StreamState, model: S
                 raise ValueError(f"{one_line(source.name)} has the row {source.slot} of a state of {len(seen)}")
             if seen[source.slot] > place.index:
                 raise ValueError(f"the state has seen more rows of {one_line(source.name)} than there were")
+        elif not source.over and place != Place():
+            raise ValueError(f"{one_line(source.name)} has begun, and has no row of the state")
         # Where the model has a rule for "none of these", its evidence stands behind the probabilities.
         for row in _rows_of(source.smoothing, (model.config.classes, model.config.classes + 1)):
             if not all(0.0 <= value <= 1.0 for value in row[: model.config.classes]):
