@@ -112,7 +112,11 @@ class RunFolder:
         """The recipe that the run was started with."""
         if not self.config.is_file():
             raise InputError(f"{self.path} is not the folder of a training run: there is no config.toml in it")
-        return parse_recipe(self.config.read_text(encoding="utf-8"), str(self.config))
+        try:
+            text = self.config.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{self.config} is not a text file in UTF-8: start again in another folder") from error
+        return parse_recipe(text, str(self.config))
 
     def write_model(
         self,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cotrans_cli.main import run
 from pipelines.file_lock import file_lock
@@ -80,6 +81,19 @@ def test_a_finished_run_without_its_state_is_not_written_over(
     assert run(["train", "--resume", str(out), "--quiet"]) == 3
     assert "there is no state.pt" in capsys.readouterr().err
     assert (out / "best.safetensors").read_bytes() == before
+
+
+def test_edited_runs_are_refused(arguments: list[str], tmp_path: Path, capsys: Output) -> None:
+    out = tmp_path / "run"
+    assert run([*arguments, "--no-baseline", "--out", str(out)]) == 0
+    state = torch.load(out / "state.pt", weights_only=True)
+    for change in ({"epoch": -1}, {"history": []}, {"history": {}}, {"step": "x"}):
+        torch.save({**state, **change}, out / "state.pt")
+        capsys.readouterr()
+        assert run(["train", "--resume", str(out), "--quiet"]) == 5
+        assert "does not fit this run" in capsys.readouterr().err
+    (out / "config.toml").write_bytes(b"\xff\xfe")
+    assert run(["train", "--resume", str(out), "--quiet"]) == 3
 
 
 @pytest.mark.parametrize("more", [(), ("--seeds", "2")])

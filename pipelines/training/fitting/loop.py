@@ -138,6 +138,8 @@ class Trainer:
             self.epoch, self.step, self.steps = int(state["epoch"]), int(state["step"]), int(state["steps"])
             self._sums = _Sums(**state["sums"])
             self.history = [EpochDone.from_row(row) for row in state["history"]]
+            if min(self.epoch, self.step, self.steps) < 0 or (self.epoch > 0 and not self.history):
+                raise ValueError("it stands at no epoch of a run")
             self._best, self._best_epoch = float(state["best"]), int(state["best_epoch"])
             self._best_loss = float(state.get("best_loss", "inf"))  # of runs that were begun before there was one
             # Who asks for more epochs wants them, also where the run had ended early.
