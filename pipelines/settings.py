@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.devices import DEVICES
 from pipelines.errors import ConfigurationError
-from pipelines.toml import load_toml
+from pipelines.untrusted.toml import load_toml
 from pipelines.wording import did_you_mean
 
 DEFAULT_MODEL = "sound-events"  # where the file names none

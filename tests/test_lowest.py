@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from cotrans_cli.main import run
-from pipelines.toml import load_toml
+from pipelines.untrusted.toml import load_toml
 from tests.docs.command_line import all_commands
 from tests.lowest.smoke import lines
 

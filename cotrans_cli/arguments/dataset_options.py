@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from cotrans_cli.arguments.options import option
 from pipelines.datasets.opening import MODULES
 from pipelines.datasets.options import DATASET_OPTIONS, DatasetOption
-from pipelines.toml import parse_pairs
+from pipelines.untrusted.toml import parse_pairs
 from pipelines.wording import alternatives
 
 DATA = "Data"  # the panel of the help page

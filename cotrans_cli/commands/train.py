@@ -236,10 +236,10 @@ def train(
     if out is not None and resume is None:
         require_free(out)  # what is wrong with it is told now, not after the imports below
     from pipelines.features.request import parse_weights
-    from pipelines.toml import parse_pairs
     from pipelines.training.fitting.distributed import is_main_process
     from pipelines.training.recipes.own_data import plan_recipe
     from pipelines.training.recipes.recipe_file import parse_settings, recipe_text
+    from pipelines.untrusted.toml import parse_pairs
 
     flags |= recipe_options(dataset_options)
     named = [key for key, value in flags.items() if value is not None]

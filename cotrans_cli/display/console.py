@@ -8,7 +8,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import InputError
-from pipelines.parsing import json_text
+from pipelines.untrusted.parsing import json_text
 from pipelines.wording import visible, visible_lines
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
-from pipelines.parsing import json_value
+from pipelines.untrusted.parsing import json_value
 from pipelines.wording import did_you_mean
 
 SUFFIX = ".safetensors"

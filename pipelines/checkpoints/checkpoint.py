@@ -26,8 +26,8 @@ from pipelines.metrics.rejection import Rejection
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.kinds import config_from_json, make_model
-from pipelines.parsing import choice_of, json_value
 from pipelines.tensor_file import write_tensors
+from pipelines.untrusted.parsing import choice_of, json_value
 from pipelines.wording import listed, one_line
 
 FORMAT = "cotrans-model"

@@ -14,7 +14,7 @@ from pipelines.checkpoints.foreign_files.source_file import SourceFile, file_kin
 from pipelines.checkpoints.opening import import_source, recognised_as
 from pipelines.errors import CheckpointError, CotransError, InputError, SourceError, UsageError
 from pipelines.model import snapshot
-from pipelines.parsing import json_value
+from pipelines.untrusted.parsing import json_value
 
 STRONGEST = 5  # classes of a network that are named, by their highest value in a recording
 _MODEL_SUFFIXES = (".pth", ".pt", ".ckpt", ".bin", ".tar", ".safetensors")

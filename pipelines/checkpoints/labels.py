@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.errors import InputError, UsageError
-from pipelines.parsing import json_value
+from pipelines.untrusted.parsing import json_value
 
 
 def parse_labels(text: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from pipelines.metrics.class_order import ClassOrder
 from pipelines.metrics.probabilities import SCORE_KINDS, ScoreKind, least_of, smoothing_of
 from pipelines.metrics.rejection import Rejection
 from pipelines.model.precision import PRECISIONS, Precision
-from pipelines.parsing import choice_of, json_value
+from pipelines.untrusted.parsing import choice_of, json_value
 from pipelines.wording import one_line
 
 FORMAT = "cotrans-step"

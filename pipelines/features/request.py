@@ -14,7 +14,7 @@ from typing import Any, get_args
 from pipelines.errors import UsageError
 from pipelines.features.networks.file_names import is_network_file, is_whole
 from pipelines.features.spec import RANDOM, Align, FeatureSpec, Option
-from pipelines.toml import parse_value
+from pipelines.untrusted.toml import parse_value
 
 DEFAULT_HOP = 0.25  # seconds: 4 rows per second, the rate of most published features
 OWN_HOPS = {"speech": 0.08}  # extractors with a grid of their own, and all that are joined to them

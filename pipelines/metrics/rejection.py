@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError
 from pipelines.metrics.probabilities import ScoreKind, probabilities
-from pipelines.parsing import choice_of
+from pipelines.untrusted.parsing import choice_of
 
 Statistic = Literal["energy", "probability", "both"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)

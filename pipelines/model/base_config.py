@@ -13,7 +13,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from pipelines.errors import ConfigurationError
-from pipelines.parsing import json_value
+from pipelines.untrusted.parsing import json_value
 
 DEFAULT_KIND = "transformer"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from pipelines.errors import UsageError
-from pipelines.parsing import choice_of
+from pipelines.untrusted.parsing import choice_of
 
 Precision = Literal["float32", "float16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)

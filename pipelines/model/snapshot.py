@@ -14,8 +14,8 @@ from torch import Tensor
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, OtherModelError
 from pipelines.model.base_config import DEFAULT_KIND, BaseConfig, parse_config
 from pipelines.model.state import StreamState
-from pipelines.parsing import json_value
 from pipelines.tensor_file import write_tensors
+from pipelines.untrusted.parsing import json_value
 
 FORMAT = "cotrans-state"
 VERSION = 1

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.files import check_writable, refuse_overwriting, unwritable, write_text
-from pipelines.parsing import parsing
 from pipelines.streaming.observing import Observer
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
@@ -22,6 +21,7 @@ from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.stream_model import StreamModel
 from pipelines.streaming.several_models import SeveralModels, watched
 from pipelines.streaming.sources.source import StreamSource
+from pipelines.untrusted.parsing import parsing
 
 if TYPE_CHECKING:
     from pipelines.streaming.output.report import ReportSink

@@ -41,12 +41,12 @@ from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write, unwritable, write_text
 from pipelines.metrics.probabilities import ScoreKind
 from pipelines.model.continual_model import ContinualModel
-from pipelines.torch_file import read_torch_file
 from pipelines.training.events import EpochDone
 from pipelines.training.page import RunProgress, RunState, write_run_page
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import parse_recipe, recipe_text
 from pipelines.training.run_place import BEST, ENVIRONMENT, STATE, launch, require_free
+from pipelines.untrusted.torch_file import read_torch_file
 
 STATE_VERSION = 1
 

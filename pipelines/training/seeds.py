@@ -13,8 +13,6 @@ from pipelines.devices import choose_device
 from pipelines.errors import CheckpointError, UsageError
 from pipelines.files import write_text
 from pipelines.metrics.rejection import Rejection
-from pipelines.parsing import json_value
-from pipelines.toml import loads_toml
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.events import Observer, SeedBegins, nobody
 from pipelines.training.fitting.baseline import PerFrameScores
@@ -24,6 +22,8 @@ from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.recipes.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
 from pipelines.training.run_place import SEEDS, goes_on, occupied, require_free
+from pipelines.untrusted.parsing import json_value
+from pipelines.untrusted.toml import loads_toml
 
 
 @dataclass(frozen=True)

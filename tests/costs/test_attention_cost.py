@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.costs.attention_cost import Operations, attention_costs
 from pipelines.errors import ConfigurationError
-from pipelines.toml import load_toml
+from pipelines.untrusted.toml import load_toml
 
 sizes = st.integers(1, 5000)
 

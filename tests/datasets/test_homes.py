@@ -14,12 +14,12 @@ import pytest
 import soundfile
 
 from pipelines import download as download_module
-from pipelines.archives import unpack
 from pipelines.datasets.opening import open_dataset
 from pipelines.datasets.published import homes as homes_module
 from pipelines.datasets.published.homes import SOURCE, DatasetHome, find_home, get_dataset, known_homes
 from pipelines.download import UnexpectedFileError
 from pipelines.errors import InputError, MissingDependencyError, UsageError
+from pipelines.untrusted.archives import unpack
 from tests.file_server import Server, file_server
 
 GENRES = ("blues", "jazz")

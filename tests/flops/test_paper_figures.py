@@ -14,7 +14,7 @@ from pipelines.flops.deviations import deviations, reasons
 from pipelines.flops.paper_report import markdown, report_paper
 from pipelines.flops.published import PUBLISHED, Published, find_published
 from pipelines.model.presets import PRESETS
-from pipelines.toml import load_toml
+from pipelines.untrusted.toml import load_toml
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "paper_figures.toml"
 ROWS: list[dict[str, Any]] = load_toml(GOLDEN)["model"]

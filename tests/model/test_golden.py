@@ -12,7 +12,7 @@ import torch
 from pipelines.costs.counting import count_macs
 from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.model.positions.encodings import cyclic_table
-from pipelines.toml import load_toml
+from pipelines.untrusted.toml import load_toml
 
 FIGURES = load_toml(Path(__file__).parents[1] / "golden" / "paper_figures.toml")
 OAD = {"width": 1024, "heads": 8, "feed_forward": 1024, "window": 64, "classes": 22}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.robustness.hostile_pickles import as_archive, as_legacy, as_pickle
-from tests.test_pickle_bounds import ATTACKS
+from tests.untrusted.test_pickle_bounds import ATTACKS
 
 MEGABYTE = 1_000_000
 

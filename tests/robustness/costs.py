@@ -25,10 +25,10 @@ def readers() -> dict[str, Callable[[Path], Any]]:
     from pipelines.evaluation.scores.predictions import read_predictions
     from pipelines.features.files.feature_files import read_features, read_manifest
     from pipelines.features.weights.reading import read_weight_file
-    from pipelines.safe_pickle import load_pickle
-    from pipelines.toml import load_toml
-    from pipelines.torch_file import read_torch_file
-    from pipelines.yaml_file import load_yaml
+    from pipelines.untrusted.safe_pickle import load_pickle
+    from pipelines.untrusted.toml import load_toml
+    from pipelines.untrusted.torch_file import read_torch_file
+    from pipelines.untrusted.yaml_file import load_yaml
 
     return {
         "pth": read_torch_file,

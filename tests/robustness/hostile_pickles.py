@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pipelines.torch_file import LEGACY_START
+from pipelines.untrusted.torch_file import LEGACY_START
 
 # Names that give an attacker something: a program, an import, an attribute, a file.
 NAMES = (

@@ -29,7 +29,7 @@ import numpy as np
 from tests.robustness.bombs import _npy
 from tests.robustness.hostile_pickles import as_archive, as_legacy
 from tests.robustness.small_run import train_arguments, write_clips
-from tests.test_pickle_bounds import ATTACKS
+from tests.untrusted.test_pickle_bounds import ATTACKS
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 60.0  # seconds until a command counts as hanging

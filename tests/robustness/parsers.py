@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipelines.archives import unpack
 from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.checkpoints.description import describe
 from pipelines.checkpoints.labels import read_labels
@@ -27,13 +26,14 @@ from pipelines.features.media.playlist import check_playlist
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
 from pipelines.features.weights.reading import read_weight_file
 from pipelines.features.weights.registry import SHIPPED, read_registry
-from pipelines.safe_pickle import load_pickle
 from pipelines.settings import load_settings
 from pipelines.streaming.predicting.snapshots import load_snapshot
-from pipelines.toml import load_toml
-from pipelines.torch_file import read_torch_file
 from pipelines.training.recipes.recipe_file import parse_recipe, recipe_text
-from pipelines.yaml_file import load_yaml
+from pipelines.untrusted.archives import unpack
+from pipelines.untrusted.safe_pickle import load_pickle
+from pipelines.untrusted.toml import load_toml
+from pipelines.untrusted.torch_file import read_torch_file
+from pipelines.untrusted.yaml_file import load_yaml
 from tests.features.tensorflow_bundle import write_bundle
 from tests.streaming.made_streams import played, small_model, write_model, write_rows
 from tests.training.training_problems import tiny_recipe

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from cotrans_cli.main import run
 from pipelines.errors import CheckpointError, CotransError
 from pipelines.features.weights.reading import read_weight_file
-from pipelines.safe_pickle import load_pickle
-from pipelines.torch_file import read_torch_file
+from pipelines.untrusted.safe_pickle import load_pickle
+from pipelines.untrusted.torch_file import read_torch_file
 from tests.robustness.bombs import write_bombs
 from tests.robustness.costs import MOST_MEGABYTES, MOST_SECONDS
 from tests.robustness.fuzzing import kept_seeds, try_input

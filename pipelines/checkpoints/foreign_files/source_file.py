@@ -12,9 +12,9 @@ from torch import Tensor
 
 from pipelines.checkpoints.checkpoint import FORMAT, read_tensors
 from pipelines.errors import CheckpointError, InputError
-from pipelines.pickled_globals import RefusedNameError
-from pipelines.safe_pickle import load_pickle
-from pipelines.torch_file import LEGACY_START, ZIP_START, read_torch_file
+from pipelines.untrusted.pickled_globals import RefusedNameError
+from pipelines.untrusted.safe_pickle import load_pickle
+from pipelines.untrusted.torch_file import LEGACY_START, ZIP_START, read_torch_file
 from pipelines.wording import listed, one_line
 
 FileKind = Literal["cotrans", "safetensors", "torch"]

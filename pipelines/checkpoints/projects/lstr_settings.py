@@ -12,8 +12,8 @@ from typing import Any
 from pipelines.checkpoints.foreign_files.imported import Hints
 from pipelines.errors import CheckpointError, ConfigurationError, UsageError
 from pipelines.model.transformer.config import Activation
+from pipelines.untrusted.yaml_file import load_yaml
 from pipelines.wording import listed, one_line
-from pipelines.yaml_file import load_yaml
 
 FRAMES_PER_SECOND = {"THUMOS": 4, "TVSeries": 4}  # of the features that the official programs use
 # Keys of the official configurations, with the value that stands where a file does not say it.

@@ -12,14 +12,14 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pipelines.archives import unpack
 from pipelines.datasets.opening import ROOT_VARIABLE
 from pipelines.download import Download, Progress, UnexpectedFileError, download
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.file_lock import file_lock
 from pipelines.files import file_sha256, unwritable, write_text
 from pipelines.settings import cache_dir
-from pipelines.toml import loads_toml
+from pipelines.untrusted.archives import unpack
+from pipelines.untrusted.toml import loads_toml
 from pipelines.wording import did_you_mean
 
 SOURCE = "cotrans-source.json"  # in an unpacked dataset: where it came from; written last

@@ -16,11 +16,11 @@ from typing import IO, Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.archives import unpacked_bound
 from pipelines.datasets.mixing.prepared_folder import INDEX, prepared_folder
 from pipelines.errors import InputError
 from pipelines.files import write_text
-from pipelines.safe_pickle import load_pickle
+from pipelines.untrusted.archives import unpacked_bound
+from pipelines.untrusted.safe_pickle import load_pickle
 
 # Arrays of a video, by video and part: {"video_test_0000004": {"rgb": Path, "flow": Path}}
 Arrays = dict[str, dict[str, Path]]

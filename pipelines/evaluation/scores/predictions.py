@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pipelines.errors import InputError
 from pipelines.files import atomic_write
 from pipelines.metrics.precision import Bools, Floats, Integers, check_not_nan
-from pipelines.npz_file import read_npz
+from pipelines.untrusted.npz_file import read_npz
 from pipelines.wording import listed
 
 

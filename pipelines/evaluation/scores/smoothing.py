@@ -8,7 +8,7 @@ import numpy as np
 
 from pipelines.errors import UsageError
 from pipelines.metrics.precision import Floats, Integers
-from pipelines.parsing import choice_of
+from pipelines.untrusted.parsing import choice_of
 
 # video: neighbours within the recording. pooled: over all frames in a row, as the official scripts do, so
 # that the ends of two recordings that happen to follow each other mix.

@@ -28,10 +28,10 @@ from pipelines.evaluation.comparison import ComparisonOptions
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.features.request import FeatureRequest
 from pipelines.files import unwritable, write_text
-from pipelines.parsing import check_fields, read_document
 from pipelines.running.passes import Outputs
 from pipelines.running.runner import MODES, Damage, Run
 from pipelines.shard import Shard, parse_shard
+from pipelines.untrusted.parsing import check_fields, read_document
 
 FORMAT = "cotrans-evaluation-part"
 VERSION = 1

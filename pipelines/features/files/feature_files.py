@@ -19,7 +19,7 @@ from pipelines.features.files.npy_reader import read_npy
 from pipelines.features.files.npy_writer import HEADER, Dtype, NpyWriter
 from pipelines.features.spec import FeatureSpec
 from pipelines.files import atomic_write
-from pipelines.parsing import read_document
+from pipelines.untrusted.parsing import read_document
 from pipelines.wording import one_line
 
 FORMAT = "cotrans-features"

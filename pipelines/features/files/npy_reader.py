@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError
-from pipelines.npz_file import array_header
-from pipelines.parsing import parsing
+from pipelines.untrusted.npz_file import array_header
+from pipelines.untrusted.parsing import parsing
 
 # numpy parses a file's header with `ast`, which in Python 3.11 fails now and then in two threads at once
 # (SystemError: AST constructor recursion depth mismatch).

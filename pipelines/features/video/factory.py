@@ -27,7 +27,7 @@ from pipelines.features.video.preprocessing import CROP, preprocess
 from pipelines.features.video.resnet import ResNet50
 from pipelines.features.weights.registry import SHIPPED
 from pipelines.files import file_sha256
-from pipelines.parsing import choice_of
+from pipelines.untrusted.parsing import choice_of
 
 USUAL_FRAME = 0.04  # seconds; a stack's window is stated for 25 frames per second
 

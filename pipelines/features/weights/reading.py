@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import CheckpointError, InputError
-from pipelines.npz_file import read_npz
-from pipelines.parsing import parsing
-from pipelines.torch_file import read_torch_file
+from pipelines.untrusted.npz_file import read_npz
+from pipelines.untrusted.parsing import parsing
+from pipelines.untrusted.torch_file import read_torch_file
 
 
 def read_weight_file(path: Path, arrays: bool = False) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import weights
 from pipelines.errors import ConfigurationError
-from pipelines.toml import load_toml
+from pipelines.untrusted.toml import load_toml
 
 SHIPPED = Path(weights.__file__).parent
 HEX_DIGITS = frozenset("0123456789abcdef")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pipelines.errors import UsageError
-from pipelines.parsing import json_text
 from pipelines.streaming.output.segments import Segment
 from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.untrusted.parsing import json_text
 from pipelines.wording import visible
 
 NO_LABEL = "–"

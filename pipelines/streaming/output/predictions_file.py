@@ -14,8 +14,8 @@ import numpy as np
 
 from pipelines.errors import InputError
 from pipelines.metrics.probabilities import ScoreKind
-from pipelines.parsing import json_value
 from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.untrusted.parsing import json_value
 
 LONE_HOP = 0.25  # seconds that a row covers where nothing says it, as for feature files
 ROUNDED = 1e-5  # by which a written score may be off

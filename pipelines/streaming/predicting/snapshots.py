@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import CheckpointError, InputError, OtherModelError, UsageError
 from pipelines.exporting.runtime import OnnxStep
 from pipelines.metrics.class_order import check_state
-from pipelines.parsing import json_value
 from pipelines.streaming.messages import Place
 from pipelines.streaming.predicting.engine import SteppingModel, model_config
 from pipelines.streaming.predicting.onnx_engine import stream_state
+from pipelines.untrusted.parsing import json_value
 from pipelines.wording import one_line
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.features.request import FeatureRequest
 from pipelines.model.kinds import KINDS, settings_of
 from pipelines.model.presets import get_preset
-from pipelines.toml import load_toml, loads_toml, parse_pairs
 from pipelines.training.recipes.recipe import Recipe, RecipeValueError
+from pipelines.untrusted.toml import load_toml, loads_toml, parse_pairs
 from pipelines.wording import did_you_mean
 
 FOLDER = Path(__file__).parent  # the defaults of presets

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.parsing import json_value
+from pipelines.untrusted.parsing import json_value
 
 DEFAULT = "msd"
 METADATA = "musicnn"  # the entry of a file that says what is in it

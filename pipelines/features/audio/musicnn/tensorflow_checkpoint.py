@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import CheckpointError
-from pipelines.parsing import parsing
+from pipelines.untrusted.parsing import parsing
 
 FOOTER_BYTES = 48  # two block handles, padded to 40 bytes, and the magic number
 TABLE_MAGIC = 0xDB4775248B80FB57

@@ -17,9 +17,9 @@ import pytest
 import torch
 
 from pipelines.errors import CotransError
-from pipelines.pickle_bounds import PickleBoundsError, check_pickle
-from pipelines.safe_pickle import load_pickle
-from pipelines.torch_file import read_torch_file
+from pipelines.untrusted.pickle_bounds import PickleBoundsError, check_pickle
+from pipelines.untrusted.safe_pickle import load_pickle
+from pipelines.untrusted.torch_file import read_torch_file
 from tests.robustness import alike
 from tests.robustness.hostile_pickles import as_archive, as_legacy, as_pickle
 
@@ -93,9 +93,9 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
 
 
 READERS = {
-    "zip": (as_archive, "from pipelines.torch_file import read_torch_file as read"),
-    "legacy": (as_legacy, "from pipelines.torch_file import read_torch_file as read"),
-    "features": (as_pickle, "from pipelines.safe_pickle import load_pickle as read"),
+    "zip": (as_archive, "from pipelines.untrusted.torch_file import read_torch_file as read"),
+    "legacy": (as_legacy, "from pipelines.untrusted.torch_file import read_torch_file as read"),
+    "features": (as_pickle, "from pipelines.untrusted.safe_pickle import load_pickle as read"),
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from pipelines.errors import InputError
-from pipelines.parsing import parsing
+from pipelines.untrusted.parsing import parsing
 
 BLOCK = 1 << 20  # bytes at a time
 MOST_MEMBERS = 200_000

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.archives import MOST_MEMBERS, unpacked_bound
 from pipelines.errors import CotransError
-from pipelines.parsing import parsing
+from pipelines.untrusted.archives import MOST_MEMBERS, unpacked_bound
+from pipelines.untrusted.parsing import parsing
 
 # Versions of the format that plain arrays are written in; the third is for structures with names in Unicode.
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

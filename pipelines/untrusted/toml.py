@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigurationError, InputError, UsageError
-from pipelines.parsing import reason, require_machine_numbers
+from pipelines.untrusted.parsing import reason, require_machine_numbers
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -18,7 +18,7 @@ import torch
 from pipelines.checkpoints.foreign_files.source_file import read_source
 from pipelines.checkpoints.opening import open_source
 from pipelines.errors import CheckpointError, InputError
-from pipelines.torch_file import read_torch_file
+from pipelines.untrusted.torch_file import read_torch_file
 
 
 class Attack:

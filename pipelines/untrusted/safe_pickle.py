@@ -18,10 +18,18 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.bounded_file import BoundedFile, UnreadableError, opened
 from pipelines.errors import CotransError, InputError
-from pipelines.pickle_bounds import PickleBounds, WorkBudget
-from pipelines.pickled_globals import KNOWN_GLOBALS, Pending, RefusedError, RefusedNameError, build, call, make
+from pipelines.untrusted.bounded_file import BoundedFile, UnreadableError, opened
+from pipelines.untrusted.pickle_bounds import PickleBounds, WorkBudget
+from pipelines.untrusted.pickled_globals import (
+    KNOWN_GLOBALS,
+    Pending,
+    RefusedError,
+    RefusedNameError,
+    build,
+    call,
+    make,
+)
 
 Array = NDArray[Any]
 

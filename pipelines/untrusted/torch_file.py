@@ -22,11 +22,11 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import torch
 
-from pipelines.bounded_file import BoundedFile
 from pipelines.errors import CheckpointError
-from pipelines.parsing import parsing, reason
-from pipelines.pickle_bounds import WorkBudget, check_pickle
-from pipelines.pickled_globals import MOST_DIMENSIONS
+from pipelines.untrusted.bounded_file import BoundedFile
+from pipelines.untrusted.parsing import parsing, reason
+from pipelines.untrusted.pickle_bounds import WorkBudget, check_pickle
+from pipelines.untrusted.pickled_globals import MOST_DIMENSIONS
 from pipelines.wording import one_line
 
 # What `torch.save` writes before anything else in files of before 2020: a magic number, pickled.

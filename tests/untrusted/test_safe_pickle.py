@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import CheckpointError, InputError
-from pipelines.safe_pickle import load_pickle
+from pipelines.untrusted.safe_pickle import load_pickle
 
 RANDOM = np.random.default_rng(0)
 SHARED_ARRAY = np.ones(3)
