@@ -41,7 +41,7 @@ class Int8Projection(PackedProjection):
             weight, scale = weight[:, first:last], scale[first:last]
             bias = None if bias is None else bias[first:last]
         product, row_scale = self._product(rows if rows.dim() == 2 else rows.reshape(-1, rows.shape[-1]), weight)
-        product = product * scale
+        product.mul_(scale)
         result = product.mul_(row_scale) if bias is None else torch.addcmul(bias, product, row_scale)
         return result if rows.dim() == 2 else result.view(*rows.shape[:-1], -1)
 
@@ -49,7 +49,7 @@ class Int8Projection(PackedProjection):
         """Σ q(x) q(w) of rows (m, in) and weights (in, out): (m, out), and what 1 is worth in each row (m, 1)."""
         scaled, row_scale = scale_rows(rows)
         if not self.fine:
-            return torch._int_mm(scaled.round_().char(), weight), row_scale
+            return torch._int_mm(scaled.round_().char(), weight).float(), row_scale
         coarse = scaled.round()
         rest = scaled.sub_(coarse).mul_(2 * LARGEST).round_()  # what is left is at most a half
         both = torch._int_mm(torch.cat([coarse, rest]).char(), weight).float()
@@ -86,7 +86,7 @@ def scale_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
 
     A step of a large layer takes tens of microseconds, and so do ten small operations: these are few.
     """
-    row_scale = torch.linalg.vector_norm(rows, torch.inf, -1, keepdim=True).clamp_min_(TINY).mul_(1 / LARGEST)
+    row_scale = rows.abs().amax(-1, keepdim=True).clamp_min_(TINY).mul_(1 / LARGEST)
     return rows / row_scale, row_scale
 
 
