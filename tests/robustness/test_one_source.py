@@ -127,7 +127,7 @@ def test_several_models_go_on_without_an_output(tmp_path: Path, capsys: Output) 
     source = [str(tmp_path / "rows.npy"), "--model", ",".join(models), "--fast", "--format", "jsonl"]
     assert run(["stream", *source, "--out", str(out)]) == 3
     assert len((out / "rows.b.jsonl").read_text().splitlines()) == ROWS
-    assert "1 of 2 sources failed" in capsys.readouterr().err
+    assert "1 of 2 pairs of a source and a model (there are 2 models) failed" in capsys.readouterr().err
 
 
 @pytest.mark.timeout(60)

@@ -50,5 +50,5 @@ def test_smoothing_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     path = find_model("objects")
     checkpoint = load_checkpoint(path)
     save_checkpoint(tmp_path / "a.safetensors", checkpoint.model, checkpoint.class_names, smoothing=-1.0)
-    with pytest.raises(CheckpointError, match=r"smoothed over -1\.0 s"):
+    with pytest.raises(CheckpointError, match=r"smoothed over -1 s"):
         load_checkpoint(tmp_path / "a.safetensors")

@@ -31,7 +31,9 @@ PATIENCE = 240.0  # seconds, on a machine that has much else to do
 
 
 def arguments(clips: Path, out: Path) -> list[str]:
+    # Dropout draws in each process for itself.
     small = ("model.width=8", "model.heads=2", "model.feed_forward=8", "training.rejection=0.0")
+    small += ("model.embedding_dropout=0",)
     words = ["train", "--dataset", "folder", "--root", str(clips), "--validate-on", "test", "--out", str(out)]
     words += ["--model", "cotrans-b1", "--window", "6", "--dropout", "0", "--epochs", str(EPOCHS), "--no-baseline"]
     return [*words, *(word for setting in small for word in ("-s", setting)), "--device", "cpu", "--quiet"]

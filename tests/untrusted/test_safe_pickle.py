@@ -106,7 +106,7 @@ class Plain:
         (Call(os.system, "touch MARKER"), "system'"),
         (Call(eval, "open('MARKER', 'w')"), "eval'"),
         (Call(np.load, "MARKER", None, True), "numpy"),
-        (Call(functools.partial, print), "functools.partial'"),
+        (Call(functools.partial, len), "functools.partial'"),
         (Call(getattr, "text", "format"), "getattr'"),
         (Plain(), "Plain'"),
         (np.array([{}], dtype=object), "Python objects"),
