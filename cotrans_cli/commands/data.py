@@ -142,4 +142,5 @@ def _show(report: DatasetReport, assumed_hop: bool) -> None:
     for problem in report.problems:
         print_line(f"  {problem}")
     if report.problems:
-        note("\nitems with problems are left out, or used as far as they go")
+        note("")
+        note("items with problems are left out, or used as far as they go")

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from cotrans_cli.commands.stream import stream
-from cotrans_cli.display.console import note
+from cotrans_cli.display.console import note, note_lines
 
 NEXT = """
 That was a continual transformer: four times a second, one token in and one
@@ -42,8 +42,8 @@ def demo(
     note(f"Playing {clip.name}, 21 seconds from a synthesiser: a clock, rain, a helicopter.")
     code = stream([str(clip)], model="sound-events", fast=fast, plain=plain)
     if code == 0:
-        note(NEXT)
+        note_lines(NEXT)
         program = Path(sys.argv[0])
         if shutil.which("cotrans") is None and (program.parent / "activate").is_file():
-            note(NOT_ON_PATH.format(program=program, folder=program.parent))
+            note_lines(NOT_ON_PATH.format(program=program, folder=program.parent))
     return code

@@ -74,6 +74,12 @@ def note(message: str, indent: int = 0) -> None:
     print(_filled(message, indent) if sys.stderr.isatty() else message, file=sys.stderr, flush=True)  # noqa: T201
 
 
+def note_lines(text: str) -> None:
+    """Several plain lines on stderr."""
+    for line in text.splitlines():
+        note(line)
+
+
 def print_line(text: str = "") -> None:
     """One plain line on stdout, or several, flushed at once; what would steer a terminal is written out.
 
