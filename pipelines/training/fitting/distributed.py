@@ -125,6 +125,8 @@ def processes(device: torch.device) -> Iterator[Processes]:
     _join("nccl" if device.type == "cuda" else "gloo")
     try:
         yield Processes(torch.distributed.get_rank(), torch.distributed.get_world_size(), device)
+        # Nobody leaves while another still talks to it: gloo's threads abort a process that does.
+        torch.distributed.barrier()
     finally:
         torch.distributed.destroy_process_group()
 
