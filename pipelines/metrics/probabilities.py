@@ -17,18 +17,18 @@ LONGEST_SMOOTHING = 86_400.0  # seconds, of what a file of a model may ask for
 
 def smoothing_of(value: object) -> float:
     """Seconds over which a model's file says that its probabilities are averaged; ValueError where it is no time."""
-    seconds = float(value)  # type: ignore[arg-type]
-    if not 0.0 <= seconds <= LONGEST_SMOOTHING:
-        raise ValueError(f"its outputs cannot be smoothed over {seconds:g} s")
-    return seconds
+    return _seconds_of(value, "its outputs cannot be smoothed over {} s")
 
 
 def least_of(value: object) -> float:
     """Seconds below which a model's file says that a stretch is left out; ValueError where it is no time."""
-    seconds = float(value)  # type: ignore[arg-type]
-    if not 0.0 <= seconds <= LONGEST_SMOOTHING:
-        raise ValueError(f"its stretches cannot be {seconds:g} s long at least")
-    return seconds
+    return _seconds_of(value, "its stretches cannot be {} s long at least")
+
+
+def _seconds_of(value: object, refusal: str) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= LONGEST_SMOOTHING:
+        raise ValueError(refusal.format(f"{value:g}" if isinstance(value, float) else value))
+    return float(value)
 
 
 def probabilities(logits: NDArray[np.floating], kind: ScoreKind, left_out: Sequence[int] = ()) -> NDArray[np.float64]:
