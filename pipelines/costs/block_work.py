@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipelines.costs.work import Work, activation, aged, attention, elementwise, linear, norm, recalled, turned
 from pipelines.model.transformer.config import RELATIVE, ModelConfig
 
+READ = 19  # for each class: the mean, two log-softmaxes of 5, log Σ exp 4, and the mean of both answers 4
 Modules = dict[str, Work]  # by module name, in the order in which they run
 
 
@@ -81,6 +82,9 @@ def head(modules: Modules, config: ModelConfig, rows: int, all_rows: bool) -> No
             add(modules, "classifier", elementwise(d))
         if config.recall:
             add(modules, "recall", recalled(config.recall, config.classes))
+        if config.reading:  # of one row, or of those of a window, which are summed up
+            read = linear(config.window if all_rows else 1, config.input_width, config.classes)
+            add(modules, "reading", read + elementwise((config.window + READ) * config.classes))
         return
     if config.final_norm and all_rows is False:
         add(modules, "final norm", norm(rows, d))

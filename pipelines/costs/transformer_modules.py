@@ -42,6 +42,7 @@ _TOP = {
     "decoder.norm": "decoder norm",
     "decoder.classifier": "decoder classifier",
     "classifier": "classifier",
+    "reading": "reading",
 }
 
 

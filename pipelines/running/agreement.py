@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -39,12 +40,13 @@ def compare_runs(runs: Sequence[Run]) -> Agreement:
             a, b = first.outputs[name].logits, second.outputs[name].logits
             difference = np.abs(a.astype(np.float64) - b)
             scale = max(float(np.abs(a).max()), float(np.abs(b).max()), 1e-12)
-            # NaN in an output is the largest difference there is.
+            # NaN in an output is the largest difference there is, whatever the others are.
             difference = np.where(np.isnan(difference), np.inf, difference)
             largest = float(difference.max())
-            if largest / scale > worst.relative:
+            relative = largest if math.isinf(largest) else largest / scale
+            if relative > worst.relative:
                 row = int(difference.max(axis=1).argmax())
-                worst = Agreement(largest, largest / scale, (first.mode, second.mode), name, row, 1.0)
+                worst = Agreement(largest, relative, (first.mode, second.mode), name, row, 1.0)
     same = [
         np.all(
             [run.outputs[name].logits.argmax(axis=1) == runs[0].outputs[name].logits.argmax(axis=1) for run in runs], 0

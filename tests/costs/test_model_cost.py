@@ -71,6 +71,18 @@ def test_counted_is_executed_where_answers_are_recalled(
     assert cost.step.macs == model_cost(replace(config, recall=0)).step.macs
 
 
+@pytest.mark.parametrize(("positional", "blocks"), [("none", 1), ("static", 2), ("relative", 1)])
+def test_counted_is_executed_where_rows_are_read(positional: str, blocks: int) -> None:
+    config = ModelConfig(**{**SMALL, "blocks": blocks, "positional": positional, "reading": 0.5})  # type: ignore[arg-type]
+    cost, model = model_cost(config), build_model(config)
+    executed = execute(model)
+    assert (cost.step.macs, cost.window.macs) == (executed.step.total, executed.window.total)
+    assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert cost.state_bytes == model.initial_state().nbytes
+    read = cost.step.macs - model_cost(replace(config, reading=0.0)).step.macs
+    assert read == config.input_width * config.classes
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_counted_is_executed_for_every_preset_at_full_window(name: str) -> None:
     config = small_preset(name, input_width=40, embedding=20, width=32, heads=8, feed_forward=32, classes=5)

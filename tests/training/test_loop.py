@@ -19,10 +19,11 @@ from pipelines.checkpoints.checkpoint import load_checkpoint
 from pipelines.errors import CheckpointError, ConfigurationError, InputError, UsageError
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.events import EpochDone, Event, StepDone
+from pipelines.training.fitting.initial_model import model_config
 from pipelines.training.fitting.loop import TrainingInterrupted
 from pipelines.training.recipes.recipe import AugmentationOptions, Recipe, ScheduleOptions
-from pipelines.training.run import RunResult, train_on
-from tests.training.training_problems import BANDS, clip_data, stream_data, tiny_recipe, with_model
+from pipelines.training.run import RunResult, make_problem, train_on
+from tests.training.training_problems import BANDS, CLASSES, WIDTH, clip_data, stream_data, tiny_recipe, with_model
 
 pytestmark = pytest.mark.slow
 
@@ -95,15 +96,18 @@ def test_learns_tiny_clips(tmp_path: Path, preset: str) -> None:
         ({}, {"standardize": True, "ema": 0.9}, 5),
         ({"blocks": 2}, {"stride": 4}, 7),
         ({"blocks": 2, "stacking": "deep"}, {}, 12),
+        ({"positional": "relative"}, {}, 5),
     ],
 )
 def test_resumed_run_is_the_uninterrupted_one_bit_for_bit(
     tmp_path: Path, changes: dict, training: dict, steps: int
 ) -> None:
+    recipe = with_model(tiny_recipe(**training), **changes)
     recipe = replace(
-        with_model(tiny_recipe(**training), **changes),
+        recipe,
         augmentation=AUGMENTED,
         schedule=ScheduleOptions(name="plateau", patience=0, factor=0.5, warm_up=0.5),
+        optimizer=replace(recipe.optimizer, age_rate=7.0),
     )
     data = replace(stream_data(), spec=BANDS)
     train_on(data, recipe, RunFolder(tmp_path / "whole"))
@@ -173,6 +177,15 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
     assert result.epochs == 4
     train_on(stream_data(), tiny_recipe(epochs=4), RunFolder(tmp_path / "whole"))
     assert same_weights(tmp_path / "run", tmp_path / "whole")
+
+
+def test_answers_that_come_sooner_are_for_streams_with_a_lag() -> None:
+    recipe = tiny_recipe(late=0.5)
+    for data, tried in ((stream_data(), recipe), (clip_data(), with_model(recipe, lag=2))):
+        with pytest.raises(ConfigurationError, match=r"training\.late is for streams"):
+            make_problem(data, tried, model_config(tried, WIDTH, CLASSES), None)
+    lagging = with_model(recipe, lag=2)
+    assert make_problem(stream_data(), lagging, model_config(lagging, WIDTH, CLASSES), None).objective.late == 0.5
 
 
 def test_early_stop_and_plateau(tmp_path: Path) -> None:
@@ -347,3 +360,19 @@ def test_best_breaks_ties_by_the_validation_loss(tmp_path: Path) -> None:
 
     assert result.best_epoch == int(max(epochs, key=value)["epoch"])
     assert sum(row["validation_accuracy"] == max(epochs, key=value)["validation_accuracy"] for row in epochs) > 1
+
+
+@pytest.mark.parametrize("stride", [1, 4])
+def test_clips_of_a_model_with_a_lag_count_once(tmp_path: Path, stride: int) -> None:
+    """Every answer of a clip is about the whole of it: what would come later is no second one."""
+    data = clip_data()
+    recipe = with_model(tiny_recipe(epochs=2, validation_stride=stride), lag=2)
+    scores = train_on(data, recipe, RunFolder(tmp_path)).last_scores
+    assert scores is not None and scores.accuracy is not None
+    model = load_checkpoint(tmp_path / "last.safetensors").model
+    right = 0
+    for clip in data.validation:
+        tokens = torch.from_numpy(np.asarray(clip.rows[:]))[None]
+        logits, _ = model.steps(tokens, model.initial_state(1))
+        right += int(logits[0, -1].argmax()) == clip.label
+    assert scores.accuracy == right / len(data.validation)

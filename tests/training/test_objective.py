@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from pipelines.model.continual_model import ContinualModel
 from pipelines.model.transformer.model import ContinualTransformer
 from pipelines.training.fitting.losses import frame_losses
 from pipelines.training.fitting.objective import Objective
@@ -97,6 +98,30 @@ def test_products_in_16_bits_give_nearly_the_same_loss_and_gradients_in_32(mode:
         }
     assert losses[True] != losses[False]
     assert losses[True] == pytest.approx(losses[False], rel=0.02)
+
+
+def test_late_steps_are_those_of_a_smaller_lag() -> None:
+    """What a model says of the last rows when a recording ends is trained at every row."""
+    torch.manual_seed(0)
+    model = ContinualTransformer(tiny_config(lag=3)).double()
+    one = torch.ones(2, dtype=torch.float64)
+
+    def loss(model: ContinualModel, lag: int, length: int, late: float = 0.0) -> float:
+        batch = _double(loader(lag=lag).load([Sample(0, 0, length, 0)], epoch=0, step=0))
+        return Objective("chunk", "cross-entropy", late=late).loss_of(model, batch, one).item()
+
+    # The loss of the rows that the model with its whole lag would have spoken of by then.
+    wanted = [loss(model.with_lag(lag), lag, 40 - (3 - lag)) for lag in range(3)]
+    found = set()
+    for seed in range(20):
+        torch.manual_seed(seed)
+        drawn = loss(model, 3, 40, late=1.0)
+        found.add(int(np.argmin(np.abs(np.array(wanted) - drawn))))
+        assert min(abs(value - drawn) for value in wanted) < 1e-9
+    assert found == {0, 1, 2}
+    torch.manual_seed(0)
+    assert loss(model, 3, 40, late=1e-9) == loss(model, 3, 40)
+    assert loss(model, 3, 3, late=1.0) == loss(model, 3, 3)  # nothing would be left to say
 
 
 def test_a_batch_is_the_sum_of_its_parts() -> None:

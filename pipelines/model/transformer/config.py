@@ -70,6 +70,8 @@ class ModelConfig(BaseConfig):
     recall: int = 0
     recall_floor: float = 0.01  # share of a class that was never named
     background: int | None = None  # the class in which nothing happens, which is not weighed
+    # Share of the answer that a linear reading of each row has, averaged over the window (see `reading.py`); 0: none
+    reading: float = 0.0
     attention_rows: int | None = None  # rows of attention computed at once by the regular model; None: all
     # OadTR's decoder, which anticipates `decoder_queries` coming frames; 0 blocks: none
     decoder_blocks: int = 0
@@ -94,6 +96,7 @@ class ModelConfig(BaseConfig):
         self._check_decoder()
         self._check_ends()
         self._check_recall()
+        self._check_reading()
 
     def _check_positions(self) -> None:
         if self.encoding == "cyclic" and self.positional != "recycling":
@@ -194,6 +197,18 @@ class ModelConfig(BaseConfig):
         if self.lag:
             raise ConfigurationError("recall weighs the newest answer, and with lag answers are of older tokens")
 
+    def _check_reading(self) -> None:
+        if not 0.0 <= self.reading < 1.0:
+            raise ConfigurationError(f"reading must be at least 0 and below 1 (a share), not {self.reading}")
+        if not self.reading:
+            return
+        if self.recall:
+            raise ConfigurationError("recall weighs frames, and a reading is of whole clips: choose one of the two")
+        if self.lag:
+            raise ConfigurationError("a reading is of the window up to now, and with lag answers are of older tokens")
+        if self.decoder_blocks:
+            raise ConfigurationError("a model with a decoder has no reading: its classifier sees what is anticipated")
+
     @property
     def classifier_width(self) -> int:
         """Numbers that the classifier sees."""
@@ -264,9 +279,10 @@ class ModelConfig(BaseConfig):
         return self.position_count * self.width if self.encoding == "cyclic" else 0
 
     def sizes(self) -> str:
+        positions = "no" if self.positional == "none" else self.positional
         return (
             f"{self.input_width} inputs, width {self.width}, {self.heads} heads, window {self.window}, "
-            f"{self.classes} classes, {self.positional} positions"
+            f"{self.classes} classes, {positions} positions"
         )
 
     def summary(self) -> str:

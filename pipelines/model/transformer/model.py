@@ -21,6 +21,7 @@ from pipelines.model.transformer.config import ModelConfig
 from pipelines.model.transformer.decoder import Decoder
 from pipelines.model.transformer.embedding import Embedding
 from pipelines.model.transformer.encoder import ContinualEncoder
+from pipelines.model.transformer.reading import Reading, ReadingState
 from pipelines.model.transformer.recall import Recall, RecallState
 
 
@@ -54,6 +55,7 @@ class ContinualTransformer(ContinualModel):
         self.decoder = Decoder(config) if config.decoder_blocks else None
         self.classifier = Projection(config.classifier_width, config.classes)
         self.recall = Recall(config) if config.recall else None
+        self.reading = Reading(config) if config.reading else None
 
     # ---- the regular model ---------------------------------------------------------------------------------
 
@@ -71,7 +73,8 @@ class ContinualTransformer(ContinualModel):
         newest = self.encoder.newest(rows)
         if self.decoder is not None:
             return self._decode(newest, rows, None).logits
-        return self._classify(newest, Token(*(part[:, -1] for part in token)))
+        logits = self._classify(newest, Token(*(part[:, -1] for part in token)))
+        return logits if self.reading is None or self.training else self.reading.newest(logits, tokens)
 
     def predict(self, tokens: Tensor, start: int | Tensor = 0) -> Prediction:
         """`forward` with the decoder's anticipation."""
@@ -95,46 +98,46 @@ class ContinualTransformer(ContinualModel):
         newest, rows = self.encoder.windows(entering.token, start, cursor)
         newest = self._normed(newest)
         if rows is None:
-            return self._classify(newest, Token(*(part[streams, lasts] for part in entering))), None
+            logits = self._classify(newest, Token(*(part[streams, lasts] for part in entering)))
+            if self.reading is not None and not self.training:
+                logits = self.reading.at(logits, tokens, streams, lasts)
+            return logits, None
         return self._decode(newest, self._normed(rows.rows), cursor.mask(rows.lead))
 
     # ---- continual inference -------------------------------------------------------------------------------
 
     def initial_state(self, batch_size: int = 1, start: int | Tensor = 0) -> StreamState:
-        return self._with_recall(self.encoder.initial_state(batch_size, start))
+        return self._with_answers(self.encoder.initial_state(batch_size, start))
 
     def traced_state(self, batch_size: int = 1) -> StreamState:
-        return self._with_recall(self.encoder.initial_state(batch_size, cached=True))
+        return self._with_answers(self.encoder.initial_state(batch_size, cached=True))
 
-    def _with_recall(self, state: StreamState) -> StreamState:
-        """The encoder's state before its first token, and no answers yet."""
-        if self.recall is None:
+    def _with_answers(self, state: StreamState) -> StreamState:
+        """The encoder's state before its first token, and nothing recalled or read yet: the last of its blocks."""
+        remembered = self.recall or self.reading
+        if remembered is None:
             return state
-        return state._replace(blocks=(*state.blocks, self.recall.empty(state.batch_size, self._like)))
+        return state._replace(blocks=(*state.blocks, remembered.empty(state.batch_size, self._like)))
 
     def _step_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
         if self.decoder is not None:
             prediction, state = self._step_predict_(token, state, active)
             return prediction.logits, state
-        if self.recall is not None:
-            return self._step_recalling_(self.recall, token, state, active)
-        return self._step_encoded_(token, state, active)
+        remembered = self.recall or self.reading
+        if remembered is None or self.training:
+            return self._step_encoded_(token, state, active)
+        cursor = cursor_for(state.position, remembered.rows, active)  # before the step, which moves the position on
+        logits, state = self._step_encoded_(token, state, active)
+        answers = state.blocks[-1]  # the encoder steps in those before it
+        if isinstance(remembered, Reading):
+            return remembered.step_(logits, token, cast(ReadingState, answers), cursor), state
+        return remembered.step_(logits, cast(RecallState, answers), cursor), state
 
     def _step_encoded_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
         """What the encoder's row says."""
         entering = self._token(token)
         row, state = self.encoder.step_(entering.token, state, active)
         return self._classify(self._normed(row), entering), state
-
-    def _step_recalling_(
-        self, recall: Recall, token: Tensor, state: StreamState, active: Tensor | None
-    ) -> tuple[Tensor, StreamState]:
-        """The encoder steps in its blocks of `state`; the last one is the recall's."""
-        cursor = cursor_for(state.position, recall.rows, active)  # before the step, which moves the position on
-        logits, state = self._step_encoded_(token, state, active)
-        if not self.training:
-            logits = recall.step_(logits, cast(RecallState, state.blocks[-1]), cursor)
-        return logits, state
 
     def step_predict_(
         self, token: Tensor, state: StreamState, active: Tensor | None = None
@@ -159,13 +162,17 @@ class ContinualTransformer(ContinualModel):
                 newest, state = advance(token, state)
                 outputs.append(newest)
             return torch.stack(outputs, dim=1), state
-        if self.recall is None:
+        remembered = self.recall or self.reading
+        if remembered is None:
             return self._encoded(tokens, state)
-        answers = cast(RecallState, state.blocks[-1])
-        position = state.position
+        answers, position = state.blocks[-1], state.position
         logits, state = self._encoded(tokens, state._replace(blocks=state.blocks[:-1]))
-        if not self.training:
-            logits, answers = self.recall.steps(logits, answers, position)
+        if self.training:
+            pass
+        elif isinstance(remembered, Reading):
+            logits, answers = remembered.steps(logits, tokens, cast(ReadingState, answers), position)
+        else:
+            logits, answers = remembered.steps(logits, cast(RecallState, answers), position)
         return logits, state._replace(blocks=(*state.blocks, answers))
 
     def _encoded(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
@@ -182,7 +189,8 @@ class ContinualTransformer(ContinualModel):
 
     @property
     def input_layers(self) -> tuple[Projection, ...]:
-        return (self.embedding.linear if self.embedding is not None else cast(Projection, self.input_projection),)
+        first = self.embedding.linear if self.embedding is not None else cast(Projection, self.input_projection)
+        return (first,) if self.reading is None else (first, self.reading.linear)
 
     def project_input(self, tokens: Tensor) -> Tensor:
         """Features (…, input_width) to the tokens (…, d) that enter the encoder."""

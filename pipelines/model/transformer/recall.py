@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pipelines.model.attention.ring import Cursor
 from pipelines.model.transformer.config import ModelConfig
+from pipelines.model.transformer.moving_sums import moving_sums, unrolled
 
 
 class RecallState(NamedTuple):
@@ -47,33 +47,13 @@ class Recall:
 
     def steps(self, logits: Tensor, state: RecallState, position: Tensor) -> tuple[Tensor, RecallState]:
         """T answers (B, T, classes) at once: the same as T times `step_`. position: (B,) steps before them."""
-        batch, length, _ = logits.shape
-        rows, device = self.rows, logits.device
-        streams = torch.arange(batch, device=device).unsqueeze(1)
-        slots = (torch.arange(-rows, length, device=device) + position.unsqueeze(1)) % rows
-        answers = torch.cat([state.named[streams, slots[:, :rows]], self._named(logits)], dim=1)
-        last = min(length, rows)
-        ring = state.named.clone()
-        ring[streams, slots[:, -last:]] = answers[:, -last:]
-        return self._weigh(logits, self._sums(answers)), RecallState(ring)
+        answers, ring = unrolled(state.named, self._named(logits), position)
+        return self._weigh(logits, moving_sums(answers, self.rows)), RecallState(ring)
 
     def newest(self, logits: Tensor) -> Tensor:
         """The last of the answers (B, T, classes), weighed by the last m of them: (B, classes)."""
         answers = self._named(logits[:, -self.rows :])
         return self._weigh(logits[:, -1], answers.sum(dim=1, dtype=torch.float64))
-
-    def _sums(self, answers: Tensor) -> Tensor:
-        """Of each m answers in a row but the first m: (B, m + T, classes) to (B, T, classes) float64.
-
-        They are the end of one block of m and the beginning of the next. The difference of two running sums would be
-        shorter, and would lose what is small beside all that was named before.
-        """
-        batch, count, classes = answers.shape
-        rows, length = self.rows, count - self.rows
-        blocks = F.pad(answers.double(), (0, 0, 0, rows - count % rows)).view(batch, -1, rows, classes)
-        ends = blocks.flip(2).cumsum(2).flip(2).flatten(1, 2)  # from an answer to the end of its block
-        beginnings = F.pad(blocks[:, :, :-1].cumsum(2), (0, 0, 1, 0)).flatten(1, 2)  # of its block, before an answer
-        return ends[:, 1 : length + 1] + beginnings[:, rows + 1 : rows + length + 1]
 
     def _named(self, logits: Tensor) -> Tensor:
         """Probabilities (…, classes) without that of nothing."""

@@ -59,7 +59,8 @@ def make_model(recipe: Recipe, config: BaseConfig, seed: int, statistics: Featur
     weights = source.state_dict()
     own = model.state_dict()
     if source.config.classes != config.classes:  # other classes: the layers that name them begin anew
-        weights = {name: own[name] if "classifier" in name else value for name, value in weights.items()}
+        anew = ("classifier", "reading")
+        weights = {name: own[name] if any(part in name for part in anew) else value for name, value in weights.items()}
     model.load_state_dict(weights)
     return unfolded(model, statistics) if recipe.training.standardize and statistics is not None else model
 

@@ -172,7 +172,7 @@ class Trainer:
         self.model.train()
         rate = self.rate.at(epoch, step, steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("times", 1.0)  # see `make_optimizer`
         self.optimizer.zero_grad(set_to_none=True)
         mine = processes.share(len(samples))
         loss = torch.zeros((), device=processes.device)
@@ -309,7 +309,13 @@ class _Sums:
 
 
 def make_optimizer(options: OptimizerOptions, model: nn.Module) -> torch.optim.Optimizer:
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    parameters: Any = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    aged = {parameter for name, parameter in model.named_parameters() if name.endswith("age_bias")}
+    if aged and options.age_rate != 1.0:
+        # Adam moves a number by about the rate at each step, and a few hundred steps of that are nothing for a score.
+        rest = [parameter for parameter in parameters if parameter not in aged]
+        biases = [parameter for parameter in parameters if parameter in aged]
+        parameters = [{"params": rest}, {"params": biases, "times": options.age_rate, "weight_decay": 0.0}]
     rate, decay = options.learning_rate, options.weight_decay
     if options.name == "sgd":
         return torch.optim.SGD(parameters, lr=rate, momentum=options.momentum, weight_decay=decay)

@@ -25,6 +25,7 @@ class Objective:
     bfloat16: bool = False  # matrix products in 16 bits; losses are computed in 32
     none: bool = False  # whether "none of these" is an implicit class, of recordings without one
     stride: int = 1  # shared windows: frames from one to the next
+    late: float = 0.0  # chunks: share of steps with a smaller lag, as when a recording ends
 
     def weights(self, batch: Batch) -> Tensor:
         """(2,) float64: weight of the labelled frames and of the anticipated ones."""
@@ -51,12 +52,23 @@ class Objective:
         return loss
 
     def _chunk_loss(self, model: ContinualModel, batch: Batch) -> Tensor:
+        model, sooner = self._drawn_lag(model, batch.tokens.shape[1])
         state = model.initial_state(batch.tokens.shape[0], batch.start)
         logits, _ = model.steps(batch.tokens, state)
+        # What is said of a row so many steps sooner; of the last rows nobody hears what would have followed.
+        logits, targets = logits[:, : logits.shape[1] - sooner], batch.targets[:, sooner:]
         losses = frame_losses(
-            logits.float().flatten(0, 1), batch.targets.flatten(0, 1), self.loss, self.label_smoothing, self.none
+            logits.float().flatten(0, 1), targets.flatten(0, 1), self.loss, self.label_smoothing, self.none
         )
-        return weighted_sum(losses, batch.weight.flatten())
+        return weighted_sum(losses, batch.weight[:, sooner:].flatten())
+
+    def _drawn_lag(self, model: ContinualModel, length: int) -> tuple[ContinualModel, int]:
+        """The model, in a share `late` of all steps with a smaller lag, and by how much it is smaller."""
+        lag = model.config.lag
+        if not (self.late and 0 < lag < length) or float(torch.rand(())) >= self.late:
+            return model, 0
+        sooner = int(torch.randint(1, lag + 1, ()))
+        return model.with_lag(lag - sooner), sooner
 
     def _shared_places(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Sample and last token (K,) of the windows that have a loss: every `stride`-th back from a sample's end.

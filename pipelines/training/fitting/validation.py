@@ -75,7 +75,7 @@ class Validator:
     mode: Mode  # chunk: every token from one banded pass
     stride: int = 1
     statistics: FeatureStatistics | None = None  # to standardise with
-    lag: int = 0
+    lag: int = 0  # of frames: an output is about the frame so many before
 
     @property
     def clips(self) -> bool:
@@ -119,14 +119,13 @@ class Validator:
         late = []
         for index, rows, result in zip(group, tokens, late_pass(model, tokens), strict=True):
             frames = np.arange(max(len(rows), self.lag), len(rows) + self.lag)
-            wanted = frames % self.stride == 0
+            wanted = frames % (1 if self.mode == "chunk" else self.stride) == 0
             late.append(Outputs(index, frames[wanted], result.logits[wanted]))
         return late
 
     def _rows(self, index: int) -> Tensor:
-        rows = self.recordings[index].rows[:]
-        if not np.isfinite(rows).all():
-            raise InputError(f"{self.recordings[index].name}: NaN or infinity in its features: extract it again")
+        recording = self.recordings[index]
+        rows = recording.finite(recording.rows[:])
         return torch.from_numpy(rows if self.statistics is None else self.statistics.standardize(rows))
 
     def confusion(self, model: ContinualModel) -> NDArray[np.int64]:
@@ -139,8 +138,7 @@ class Validator:
             recording = self.recordings[output.recording]
             scores = probabilities(output.logits, score_kind(self.loss))
             if self.clips:
-                if self.lag == 0 or output.frames[0] < len(recording):  # what comes late is about the same clip
-                    counts[recording.label, scores.mean(axis=0).argmax()] += 1
+                counts[recording.label, scores.mean(axis=0).argmax()] += 1
                 continue
             about = output.frames - self.lag
             keep = (about >= 0) & recording.valid_rows(np.maximum(about, 0))
