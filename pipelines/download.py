@@ -107,7 +107,8 @@ def _fetch(request: Download, part: Path, on_progress: Progress | None) -> bool:
                 ) from error
             reason = f"HTTP {error.code} {error.reason}"
         except urllib.error.URLError as error:
-            reason = str(error.reason)
+            system = error.reason if isinstance(error.reason, OSError) else None
+            reason = (system and system.strerror) or str(error.reason)  # without the system's number
         except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
             reason = str(error) or type(error).__name__
         now = part.stat().st_size if part.exists() else 0

@@ -3,7 +3,7 @@
 `import torch` loads its exporter, the rules by which a tracer knows shapes, its quantisers, distributions, optimisers
 and loaders of data. A command that only runs models looks into none of them. Here such a module is an empty one until
 somebody does, and is loaded then. Computing on the meta device (shapes without numbers) is the one thing that needs
-such rules without asking: commands that do it import torch as it is.
+such rules without asking: commands that do it import torch as it is. `seeded_generator` is for what needs them, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 COMPILER = "torch._dynamo"
 RULES = ("torch._meta_registrations", "torch.distributed._meta_registrations")  # shapes of what operations give
@@ -42,6 +45,15 @@ def defer_compiler() -> None:
     """To be called before torch is imported; afterwards it does nothing."""
     if "torch" not in sys.modules and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+def seeded_generator(seed: int) -> torch.Generator:
+    """Random numbers of their own: newer versions of torch make none before the rules are loaded."""
+    for name in RULES:
+        _load(sys.modules.get(name))
+    import torch
+
+    return torch.Generator().manual_seed(seed)
 
 
 class _Deferred(ModuleType):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import pipelines.file_lock as file_lock_module
 from pipelines.errors import UsageError
 from pipelines.file_lock import LockBusyError, file_lock
 from pipelines.files import BLOCK, atomic_write, file_sha256, refuse_overwriting, write_text
@@ -76,6 +77,26 @@ def test_a_lock_keeps_others_out_until_its_holder_dies(tmp_path: Path) -> None:
     with file_lock(lock, wait=False):  # the file is still there, the lock is not
         assert lock.exists()
     assert not lock.exists()
+
+
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder before removes the file when it is done: who had opened it by then holds what nobody else sees."""
+    path, taken, original = tmp_path / "lock", [], file_lock_module._lock
+
+    def late(handle: int, wait: bool) -> None:
+        original(handle, wait)
+        taken.append(handle)
+        if len(taken) == 1:
+            path.unlink()
+
+    monkeypatch.setattr(file_lock_module, "_lock", late)
+    with file_lock(path):
+        assert len(taken) == 2 and path.exists()
+        with pytest.raises(LockBusyError), file_lock(path, wait=False):
+            pass
+    assert not path.exists()
 
 
 def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.features.made_recordings import write_video
+from tests.streaming.made_streams import write_model
 
 ROOT = Path(__file__).parents[1]
 
@@ -77,3 +81,16 @@ run(["stream", "weights/demo/demo.ogg", "--fast", "--format", "csv", "--duration
         assert plain.count("\n") > 5
         times = [[line.split(",")[:-1] for line in text.splitlines()] for text in (plain, quick)]  # latency differs
         assert times[0] == times[1]
+
+
+def test_untrained_networks_in_a_process_of_their_own(tmp_path: Path) -> None:
+    """Random numbers need parts of torch that `stream` defers; in this process somebody has loaded them."""
+    write_video(tmp_path / "video.mp4", seconds=1.0)
+    write_model(tmp_path / "model.safetensors", "mobilenet_v2", hop=0.5)
+    arguments = ["stream", str(tmp_path / "video.mp4"), "--model", str(tmp_path / "model.safetensors"), "--fast", "-q"]
+    quick = run(f"from cotrans_cli.main import run; run({[*arguments, '--scores', '--format', 'jsonl']!r})")
+    plain = run(
+        f"import torch; from cotrans_cli.main import run; run({[*arguments, '--scores', '--format', 'jsonl']!r})"
+    )
+    first, second = ([json.loads(line)["scores"] for line in text.splitlines()] for text in (quick, plain))
+    assert len(first) == 2 and first == second

@@ -36,8 +36,8 @@ class Tracks:
         return "pictures and no sound" if self.with_pictures else "no file could be opened"
 
 
-def tracks_of(paths: Iterable[Path]) -> Tracks:
-    """What the files hold. Cover art is no picture of a video."""
+def tracks_of(paths: Iterable[Path], until_sound: bool = False) -> Tracks:
+    """What the files hold. Cover art is no picture of a video. until_sound: look no further than the first sound."""
     files = with_sound = with_pictures = 0
     for path in paths:
         try:
@@ -47,4 +47,6 @@ def tracks_of(paths: Iterable[Path]) -> Tracks:
         files += 1
         with_sound += info.audio is not None
         with_pictures += info.video is not None
+        if until_sound and with_sound:
+            break
     return Tracks(files, with_sound, with_pictures)

@@ -66,6 +66,17 @@ class FeatureStream:
         return bool(self._video)
 
     @property
+    def motion_rate(self) -> float | None:
+        """Pictures a second by which an extractor knows motion; None: there is none that does."""
+        return 1 / self.spec.hop if any(part.remembers for part in self._video) else None
+
+    @property
+    def audio_rate(self) -> int | None:
+        """Hz that all of its audio extractors want; None: they want several, or there are none."""
+        rates = {part.extractor.sample_rate for part in self._audio}
+        return rates.pop() if len(rates) == 1 else None
+
+    @property
     def pictures_from(self) -> float:
         """Media time of the first picture that some wanted row may be made of, or remember."""
         return max(0.0, min((part.pictures_from for part in self._video), default=0.0))
@@ -177,7 +188,7 @@ class _VideoPart(_Part):
         frame: FrameChoice = "last" if extractor.spec.options.get("frame") == "last" else "centre"
         self._picker: FramePicker[VideoFrame] = FramePicker(clock, extractor.frames_per_row, frame, begin)
         self.pictures_from = clock.newest_frame(begin, extractor.frames_per_row > 1, frame) - PAST if begin else 0.0
-        self._remembers = getattr(extractor, "remembers", False)
+        self.remembers = getattr(extractor, "remembers", False)
         self._last_time: float | None = None
         self._last_images: list[NDArray[np.uint8]] = []
         self._last_row: NDArray[np.float32] | None = None
@@ -203,7 +214,7 @@ class _VideoPart(_Part):
     def _row(self, images: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
         # A picture that stays on for several rows is looked at once, unless its extractor compares it with the last.
         same = len(images) == len(self._last_images) and all(map(is_, images, self._last_images))
-        if self._last_row is None or not same or self._remembers:
+        if self._last_row is None or not same or self.remembers:
             self._last_row = self.extractor.push(np.stack(same_size(images)))[0]
             self._last_images = images
         return self._last_row

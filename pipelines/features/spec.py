@@ -59,6 +59,11 @@ class FeatureSpec:
         return sum(part.width for part in self.parts)
 
     @property
+    def untrained(self) -> bool:
+        """Whether any of its networks has random weights: then nothing made of the rows means anything."""
+        return any(part.weights == RANDOM for part in self.parts)
+
+    @property
     def rate(self) -> float:
         """Rows per second."""
         return 1.0 / self.hop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,38 @@ def test_one_bad_packet_at_the_very_end_is_no_damage(spoilt: list[int], damaged:
     end, damage = run(tmp_path / "b.mp4", video=False)
     assert end == pytest.approx(SECONDS, abs=0.1)
     assert (damage is not None) == damaged
+
+
+def test_an_ogg_file_without_its_last_page(tmp_path: Path) -> None:
+    """Cut between two pages, every page that is there is whole: only the last one says that it is the last."""
+    path = tmp_path / "a.ogg"
+    soundfile.write(path, tone(SECONDS, 22_050), 22_050)
+    assert run(path, video=False)[1] is None
+    data = path.read_bytes()
+    path.write_bytes(data[: data.rindex(b"OggS")])
+    end, damage = run(path, video=False)
+    assert 0 < end < SECONDS and damage is not None and "the file ends in the middle" in damage
+
+
+@pytest.mark.parametrize("begin", [0, 100])
+@pytest.mark.parametrize(("stated", "damaged"), [(3, False), (5, True)])
+def test_a_track_that_is_shorter_than_its_header_says(begin: int, stated: int, damaged: bool, tmp_path: Path) -> None:
+    """A last picture may stay for a while, wherever the clock of the recording began."""
+    import av
+
+    path = tmp_path / "a.mkv"
+    with av.open(str(path), "w") as target:
+        stream = target.add_stream("mpeg4", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 32, 32, "yuv420p"
+        for number in range(20):
+            frame = av.VideoFrame.from_ndarray(np.full((32, 32, 3), 10 * number, np.uint8), format="rgb24")
+            frame.pts, frame.time_base = 10 * begin + number, Fraction(1, 10)
+            target.mux(stream.encode(frame))
+        target.mux(stream.encode(None))
+    data = path.read_bytes()
+    there, said = (b"00:%02d:%02d.000000000" % divmod(begin + end, 60) for end in (2, stated))
+    assert data.count(there) == 1
+    path.write_bytes(data.replace(there, said))
+    end, damage = run(path, video=True)
+    assert end == pytest.approx(2.0)
+    assert (damage is not None and "shorter than its header says" in damage) == damaged

@@ -61,6 +61,8 @@ def test_lists(tree: Path) -> None:
     recordings = find_recordings(["one/list.txt"])
     assert {recording.name for recording in recordings.recordings} == {"one/a", "two/a", "one/deep/a"}
     assert recordings.missing == ("absent.wav (in one/list.txt)",)
+    (tree / "one" / "list.txt").write_text("a.wav\n", encoding="utf-8-sig")  # as Windows writes it
+    assert names("one/list.txt") == {"a": "one/a.wav"}
 
 
 def test_a_file_that_is_named_twice_is_extracted_once(tree: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -58,6 +59,15 @@ def test_a_worker_that_dies_takes_one_task_with_it(module: str) -> None:
     assert isinstance(results[1], WorkerDiedError)
     assert str(results[1]) == "killed by signal 9"
     assert str(results[3]) == "ended with code 7"
+
+
+def test_workers_that_cannot_be_started(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    results = dict(WorkerPool(module, 100, 2).map([1, 2, 3]))
+    assert [str(results[index]) for index in range(3)] == [f"it could not be started: {os.strerror(errno.EAGAIN)}"] * 3
 
 
 def test_a_fatal_answer_ends_the_run(module: str) -> None:

@@ -108,28 +108,31 @@ def build_logmel(
     width = n_mels * (frames or len(names))
     spec = ExtractorSpec("logmel", "audio", width, window, options)
     clock = SampleClock(hop, sample_rate, round(window * sample_rate), align)
-    rows_of = of_windows(count, _stacked(frames) if frames else summed(names))
+    rows_of = _stacked(frames) if frames else summed(names)
     if level == "absolute":
-        return WindowedExtractor(spec, clock, front_end, count, rows_of)
+        return WindowedExtractor(spec, clock, front_end, count, of_windows(count, rows_of))
     # From the loudest that samples in [-1, 1] can be, the level has sunk to its lowest by then.
     memory = (np.log(front_end.loudest) - LOWEST_LEVEL) / LEVEL_DECAY  # seconds
     return WindowedExtractor(spec, clock, front_end, count, _relative(count, rows_of), reach=ceil(memory / hop))
 
 
-def _relative(count: int, rows_of: RowsOf) -> RowsOf:
-    """`rows_of` one row at a time, on frames from which the level at the end of the row's window is taken."""
+def _relative(count: int, rows_of: Callable[[NDArray[np.float32]], Rows]) -> RowsOf:
+    """`rows_of` windows, from each of which the level at its end is taken."""
 
     def rows_of_span(span: Frames, starts: list[int], memory: StreamMemory) -> Rows:
-        rows = []
+        first = starts[0]
+        loudest = span.max(1).tolist()
+        heard = memory.get("heard", first)  # the first frame that the level does not know yet
+        level = memory.get("level", LOWEST_LEVEL)
+        levels = []
         for start in starts:
-            window = span[start - starts[0] :][:count]
-            heard = memory.get("heard", start)  # the first frame that the level does not know yet
-            level = memory.get("level", LOWEST_LEVEL)
-            for loudest in window[max(0, heard - start) :].max(1).tolist():
-                level = max(level - LEVEL_DECAY * FRAME_HOP_SECONDS, loudest, LOWEST_LEVEL)
-            memory.update(heard=start + count, level=level)
-            rows.append(rows_of(window - np.float32(level), [start], memory))
-        return np.concatenate(rows)
+            for peak in loudest[max(heard, start) - first : start - first + count]:
+                level = max(level - LEVEL_DECAY * FRAME_HOP_SECONDS, peak, LOWEST_LEVEL)
+            heard = start + count
+            levels.append(level)
+        memory.update(heard=heard, level=level)
+        below = np.array(levels, np.float32)[:, None, None]
+        return of_windows(count, lambda windows: rows_of(windows - below))(span, starts, memory)
 
     return rows_of_span
 

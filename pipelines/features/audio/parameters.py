@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import CheckpointError, MissingDependencyError
 from pipelines.features.weights.reading import read_weight_file
+from pipelines.quick_torch import seeded_generator
 
 RANDOM_SEED = 0
 RANDOM_DEVIATION = 0.05
@@ -46,7 +47,7 @@ def load_strictly(network: nn.Module, state: Mapping[str, Tensor], where: str) -
 
 def randomise(network: nn.Module) -> None:
     """The same arbitrary parameters on every machine, for tests of everything but the quality."""
-    generator = torch.Generator().manual_seed(RANDOM_SEED)
+    generator = seeded_generator(RANDOM_SEED)
     state = {}
     for name, value in network.state_dict().items():
         if name.endswith("running_var"):

@@ -22,7 +22,7 @@ from pipelines.features.files.feature_files import DTYPES
 from pipelines.features.files.layout import LAYOUTS, target_files
 from pipelines.features.files.npy_writer import Dtype
 from pipelines.features.request import FeatureRequest
-from pipelines.features.spec import RANDOM, FeatureSpec
+from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import refuse_overwriting, unwritable
 from pipelines.shard import WHOLE, Shard
@@ -175,7 +175,7 @@ def extract(
         width=spec.width,
         layout=options.layout,
         dtype=options.dtype,
-        random_weights=any(part.weights == RANDOM for part in spec.parts),
+        random_weights=spec.untrained,
         outcomes=tuple(sorted(outcomes.values(), key=lambda outcome: outcome.name)),
         missing=inputs.missing,
         ignored=inputs.ignored,

@@ -113,7 +113,7 @@ def _media_below(folder: Path) -> tuple[list[Path], int]:
 def _read_list(path: Path) -> tuple[list[Path], list[str]]:
     """The files that a list names, and the lines that name none; empty lines and # remarks are left out."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise SourceError(
             str(path),
@@ -149,7 +149,8 @@ def _fixed_part(pattern: str) -> Path:
 
 def _named(candidates: list[_Candidate]) -> list[Recording]:
     names = [_relative(candidate.path, candidate.root).with_suffix("").as_posix() for candidate in candidates]
-    clashing = [index for index, name in enumerate(names) if Counter(names)[name] > 1]
+    counts = Counter(names)
+    clashing = [index for index, name in enumerate(names) if counts[name] > 1]
     if clashing:
         absolute = {index: _absolute(candidates[index].path) for index in clashing}
         root = _common_folder(list(absolute.values()))

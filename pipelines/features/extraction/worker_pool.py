@@ -125,14 +125,17 @@ class _Worker:
         environment = dict(os.environ)
         # The processes share the cores; each one's libraries would otherwise start a thread per core.
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", START, module, ROOT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env=environment,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", START, module, ROOT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                env=environment,
+            )
+        except OSError as error:  # no memory, or too many processes: nobody would answer for the task
+            raise WorkerDiedError(f"it could not be started: {error.strerror or error}") from error
 
     def send(self, value: Any) -> None:
         assert self._process.stdin is not None

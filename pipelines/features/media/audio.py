@@ -40,12 +40,16 @@ class AudioTrackReader(TrackReader):
         """Blocks that are ready after an `av.AudioFrame`."""
         duration = frame.samples / frame.sample_rate
         time = self._timeline.place(timestamp(frame), duration)
-        samples = to_mono(frame)
-        finite = np.isfinite(samples)
-        if not finite.all():
-            self.not_finite += int((~finite).sum())
-            samples = np.where(finite, samples, np.float32(0))
+        samples = self.finite(to_mono(frame))
         yield from self.place(self._at_track_rate(samples, frame.sample_rate), time)
+
+    def finite(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The samples with 0 for those that are NaN or infinite, which are counted."""
+        finite = np.isfinite(samples)
+        if finite.all():
+            return samples
+        self.not_finite += int((~finite).sum())
+        return np.where(finite, samples, np.float32(0))
 
     def place(self, samples: NDArray[np.float32], time: float) -> Iterator[AudioBlock]:
         """Blocks that are ready after (n,) samples at media time `time`."""

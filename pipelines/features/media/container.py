@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from errno import EIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -95,7 +96,13 @@ def opening_error(name: str, format: str | None, error: BaseException) -> InputE
         return SourceError(name, f"ffmpeg has no input format '{format}' here")
     if isinstance(error, (av.error.InvalidDataError, av.error.EOFError, av.error.DemuxerNotFoundError)):
         return SourceError(name, f"not audio or video that ffmpeg can read, or cut off ({reason(error)})")
-    return SourceError(name, f"cannot be opened: {reason(error)}")
+    # ffmpeg's word for a host that nobody knows.
+    unknown = (
+        " (is the host's name right, and the network there?)"
+        if "://" in name and getattr(error, "errno", None) == EIO
+        else ""
+    )
+    return SourceError(name, f"cannot be opened: {reason(error)}{unknown}")
 
 
 def select_streams(container: Any) -> tuple[Any | None, Any | None]:

@@ -220,9 +220,7 @@ class FfmpegReader:
             # Where the size is stated it decides: the stated length of a track may well be the container's.
             if lacking or (lacking is None and seconds):
                 problems.append("the file ends in the middle" + (f", {seconds:.1f} s are missing" if seconds else ""))
-            elif seconds > max(ends.values()) - self._origin and OWN_LENGTH & set(
-                self._container.format.name.split(",")
-            ):
+            elif seconds > max(ends.values()) and OWN_LENGTH & set(self._container.format.name.split(",")):
                 # More than half: a last picture that stays may account for less.
                 problems.append(f"a track is {seconds:.1f} s shorter than its header says")
         # A last packet that cannot be decoded, of a file that was played to its end: many encoders leave one.

@@ -94,9 +94,7 @@ class PlainAudio:
                 if not len(samples):
                     break
                 mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
-                finite = np.isfinite(mono)
-                self._track.not_finite += int((~finite).sum())
-                yield from self._track.place(np.where(finite, mono, np.float32(0)), position / rate)
+                yield from self._track.place(self._track.finite(mono), position / rate)
                 position += len(samples)
         except soundfile.LibsndfileError as error:
             problems.append(f"reading stopped early ({error.error_string})")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from pipelines.errors import CheckpointError
 from pipelines.features.video.key_tables import KeyTable, choose
 from pipelines.features.weights.reading import read_weight_file
+from pipelines.quick_torch import seeded_generator
 from pipelines.wording import listed
 
 RANDOM_SEED = 5
@@ -73,7 +74,7 @@ def load_weights(network: nn.Module, head: str, path: Path, tables: tuple[KeyTab
 
 def fill_randomly(network: nn.Module) -> None:
     """The same random numbers on every machine, scaled so that activations keep their size."""
-    generator = torch.Generator().manual_seed(RANDOM_SEED)
+    generator = seeded_generator(RANDOM_SEED)
     state = {}
     for name, value in network.state_dict().items():
         if value.ndim > 1:  # convolutions and linear layers: variance 2 / inputs
