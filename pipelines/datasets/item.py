@@ -29,3 +29,4 @@ class Item:
     targets: Path | None = None  # .npy file (rows, classes) of zeros and ones, on the clock of the features
     duration: float | None = None  # seconds, where it is known without decoding
     group: str | None = None  # what must not be divided between splits: a speaker, a fold
+    copy_of: str | None = None  # the item that it is a changed copy of

@@ -135,6 +135,13 @@ DATASET_OPTIONS = (
     ),
     DatasetOption("one_voice", SWITCH, "digits: every training stream holds one voice alone.", divides=True),
     DatasetOption(
+        "as_files",
+        NUMBER,
+        "digits: share of training recordings that are heard as in files, too: at once and without noise.",
+        least=0,
+        divides=True,
+    ),
+    DatasetOption(
         "feature_dir",
         PLACE,
         "Folder of feature files that exist already, in any layout.",

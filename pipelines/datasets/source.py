@@ -72,7 +72,10 @@ class DataSource:
 def open_source(source: DataSource) -> Dataset:
     """The dataset as it is on disk: features that exist are attached, none are extracted."""
     if not source.dataset:
-        raise UsageError(f"which dataset? --dataset names one: {alternatives([*MODULES])}")
+        raise UsageError(
+            "which recordings? Name their folder, as in `cotrans train clips/`, or a dataset with --dataset: "
+            f"{alternatives([*MODULES])}"
+        )
     options: dict[str, Any] = dict(source.options)
     features = source.features
     if features.directory is not None:

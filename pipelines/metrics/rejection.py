@@ -8,7 +8,8 @@ mostly taken for several things at once, so that both together tell most. Which 
 answer is "none", and the temperature that makes probabilities honest are fitted once and stand in the checkpoint.
 
 Noise is nearly rain, and nothing like a dog: a class that noise is taken for may ask for more evidence than the others,
-and so may the first rows of a stream, which have heard too little to tell such things apart.
+and so may the first rows of a stream, which have heard too little to tell such things apart. A model whose rows are
+thirty a second is not sure of each of them in the middle of what it knows well: its evidence is the mean over many.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -36,6 +38,7 @@ MOST_OF_A_CLASS = 0.05  # share of the answers of one class that are turned away
 ROOM = 1.25  # above the evidence of noise that was tried, for noise that was not (in the logarithm of odds)
 MARGIN = 1e-3  # by which a fitted threshold lies above the evidence that it must turn away
 TEMPERATURES = np.geomspace(0.25, 4.0, 49)
+MOST_OVER = 10_000  # rows
 BINS = 10  # of the calibration error
 # What the logarithm of the highest probability counts for beside the energy: chosen on the folds of sound-events, where
 # foreign sounds that were kept out are turned away more and more often up to here.
@@ -51,15 +54,19 @@ class Rejection:
     temperature: float = 1.0  # logits are divided by it before they become probabilities
     early: tuple[float, ...] = ()  # thresholds of the first rows of a stream, where they are higher
     by_class: tuple[float, ...] = ()  # thresholds of the classes, where they are higher; empty: all the same
+    over: int = 1  # rows, up to the newest one, whose mean evidence counts
+    by_row: tuple[tuple[float, ...], ...] = ()  # those of the classes in the first rows of a stream, in their place
 
     def __post_init__(self) -> None:
         if self.statistic not in STATISTICS:
             raise ConfigurationError(f"rejection by '{self.statistic}': choose from {', '.join(STATISTICS)}")
         if (
-            not all(map(math.isfinite, (self.threshold, *self.early, *self.by_class)))
+            not all(map(math.isfinite, (self.threshold, *self.early, *self.by_class, *chain(*self.by_row))))
             or not 0 < self.temperature < math.inf
         ):
             raise ConfigurationError("a rejection needs finite thresholds and a positive temperature")
+        if not 1 <= self.over <= MOST_OVER:
+            raise ConfigurationError(f"a rejection counts the evidence of 1 to {MOST_OVER} rows, not of {self.over}")
 
     def evidence(self, logits: Logits) -> Values:
         """(…, classes) to (…,): how much speaks for any of the classes."""
@@ -67,15 +74,17 @@ class Rejection:
 
     def threshold_of(self, best: int, rows: int | None = None) -> float:
         """The threshold of an answer. best: its class. rows: of the stream so far; None: many."""
-        thresholds = [self.threshold, *self.by_class[best : best + 1]]
+        newest = len(self.by_row) if rows is None else max(0, rows - 1)
+        classes = self.by_row[newest] if newest < len(self.by_row) else self.by_class
+        thresholds = [self.threshold, *classes[best : best + 1]]
         if rows is not None:
-            thresholds += self.early[max(0, rows - 1) : rows]
+            thresholds += self.early[newest : newest + 1]
         return max(thresholds)
 
     def knows(self, logits: Logits) -> bool:
         """Whether the newest row of a stream is one of the classes. logits: (rows, classes) from its beginning."""
-        newest = logits[-1]
-        return bool(self.evidence(newest) >= self.threshold_of(int(newest.argmax()), len(logits)))
+        known = float(self.evidence(logits[-self.over :]).mean())
+        return known >= self.threshold_of(int(logits[-1].argmax()), len(logits))
 
     def probabilities(self, logits: Logits, kind: ScoreKind) -> Values:
         """(…, classes) to (…, classes), honest ones."""
@@ -93,9 +102,11 @@ class Rejection:
             if unknown := set(value) - {field.name for field in fields(cls)}:
                 raise ConfigurationError(f"a rejection rule has no {', '.join(sorted(map(str, unknown)))}")
             statistic = choice_of(name, STATISTICS)
-            higher = {name: tuple(map(float, value.get(name, ()))) for name in ("early", "by_class")}  # new in 0.2
-            return cls(statistic, float(value["threshold"]), float(value["temperature"]), **higher)
-        except (KeyError, TypeError, ValueError) as error:
+            early, by_class = (tuple(map(float, value.get(name, ()))) for name in ("early", "by_class"))  # new in 0.2
+            over = int(value.get("over", 1))
+            by_row = tuple(tuple(map(float, row)) for row in value.get("by_row", ()))
+            return cls(statistic, float(value["threshold"]), float(value["temperature"]), early, by_class, over, by_row)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(f"not a rejection rule: {error}") from error
 
 
@@ -143,11 +154,21 @@ def fit_rejection(
     return best[1]
 
 
-def against_noise(rule: Rejection, always: Sequence[Logits], early: int, known: Logits | None = None) -> Rejection:
+def against_noise(
+    rule: Rejection,
+    always: Sequence[Logits],
+    early: int,
+    known: Logits | None = None,
+    background: int | None = None,
+    settling: int = 0,
+    room: float = ROOM,
+) -> Rejection:
     """The same rule, with thresholds that noise does not reach, for the first rows and for the classes it is taken for.
 
     always: (rows, classes) of each recording of silence or noise, from its beginning. early: how many rows are the
     first. known: (n, classes) of held-out input, of whose answers no class may lose more than `MOST_OF_A_CLASS`.
+    background: the class that noise is, where there is one. settling: rows in which it takes more evidence than later
+    on to tell noise from the classes that it is taken for. room: above the noise that was tried, in these rows.
     """
     if not always:
         return rule
@@ -160,17 +181,32 @@ def against_noise(rule: Rejection, always: Sequence[Logits], early: int, known: 
         beginnings.append(max(rule.threshold, float(2 * heard.max() - np.quantile(heard, 0.75))))
     while beginnings and beginnings[-1] == rule.threshold:
         beginnings.pop()
-    later = np.concatenate([logits[early:] for logits in always])
+    rows = [_by_class(rule, always, row, None, background, room) for row in range(early, settling)]
+    by_class = _by_class(rule, always, max(early, settling), known, background, ROOM)
+    by_row = tuple(rows[:1] * early + rows)
+    return replace(rule, early=tuple(beginnings), by_class=by_class, by_row=by_row if any(by_row) else ())
+
+
+def _by_class(
+    rule: Rejection, always: Sequence[Logits], begin: int, known: Logits | None, background: int | None, room: float
+) -> tuple[float, ...]:
+    """The thresholds of the classes that noise does not reach from the row `begin` on; empty: none is higher."""
+    later = np.concatenate([logits[begin:] for logits in always])
     levels, taken = rule.evidence(later), later.argmax(axis=-1)
-    room = 0.0 if rule.statistic == "probability" else ROOM
     by_class = []
     for number in range(later.shape[-1]):
-        threshold = float(levels[taken == number].max() + room) if (taken == number).any() else rule.threshold
-        if known is not None and (mine := known.argmax(axis=-1) == number).any():
-            threshold = min(threshold, float(np.quantile(rule.evidence(known[mine]), MOST_OF_A_CLASS)))
+        mine = levels[taken == number]
+        threshold = rule.threshold
+        if len(mine) and number != background:
+            threshold = float(mine.max())
+            if rule.statistic != "probability":
+                threshold += room
+            elif background is not None:  # of a stream: in the logarithm of odds
+                threshold /= threshold + (1 - threshold) * math.exp(-room)
+        if known is not None and (answers := known[known.argmax(axis=-1) == number]).size:
+            threshold = min(threshold, float(np.quantile(rule.evidence(answers), MOST_OF_A_CLASS)))
         by_class.append(max(rule.threshold, threshold))
-    higher = tuple(by_class) if max(by_class) > rule.threshold else ()
-    return replace(rule, early=tuple(beginnings), by_class=higher)
+    return tuple(by_class) if max(by_class) > rule.threshold else ()
 
 
 def fit_temperature(logits: Logits, labels: NDArray[np.integer[Any]]) -> float:

@@ -13,6 +13,8 @@ NAMES = {
     "accuracy_vote": "accuracy (vote of tokens)",
     "map": "mAP",
 }
+# Where there is little room.
+SHORT = {"accuracy_mean": "accuracy by the mean", "accuracy_vote": "accuracy by the vote", "map": "mAP"}
 
 
 def draw_curves(history: Sequence[EpochDone], metric: str, path: Path) -> None:
@@ -36,7 +38,7 @@ def draw_curves(history: Sequence[EpochDone], metric: str, path: Path) -> None:
             scores.plot(*zip(*points, strict=True), marker=".", label=label)
     best = [epoch for epoch in history if epoch.best]
     if best:
-        scores.axvline(best[-1].epoch, color="grey", linestyle=":", label=f"best, by {metric}")
+        scores.axvline(best[-1].epoch, color="grey", linestyle=":", label=f"best, by {SHORT.get(metric, metric)}")
     scores.set(xlabel="epoch", title="Validation", ylim=(0, 1))
     for axes in (losses, scores):
         axes.grid(alpha=0.3)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pipelines.files import write_text
 from pipelines.pages.page import CHART_SCRIPTS, CHART_STYLES, COMMON_SCRIPTS, COMMON_STYLES, Page, made_line, render
+from pipelines.training.curves import SHORT
 from pipelines.training.events import EpochDone
 
 RunState = Literal["running", "finished", "stopped"]
@@ -34,7 +35,7 @@ def run_page(progress: RunProgress) -> str:
         "state": progress.state,
         "said": _said(progress),
         "planned": progress.epochs,
-        "metric": progress.metric,
+        "metric": SHORT.get(progress.metric, progress.metric),
         "epochs": [_finite(epoch.row()) for epoch in progress.history],
         "figures": _figures(progress),
         "made": made_line(),
@@ -73,6 +74,6 @@ def _figures(progress: RunProgress) -> list[tuple[str, str, str]]:
     if best is not None and best.scores is not None:
         value = best.scores.loss if progress.metric == "loss" else best.scores.value(progress.metric)
         text = f"{value:.3g}" if progress.metric == "loss" else f"{100 * value:.1f} %"
-        figures.append((f"Best {progress.metric}", text, f"in epoch {best.epoch}"))
+        figures.append((f"Best {SHORT.get(progress.metric, progress.metric)}", text, f"in epoch {best.epoch}"))
     figures.append(("Time", f"{seconds:,.0f} s", f"{last.frames_per_second:,.0f} labels a second"))
     return figures

@@ -31,6 +31,7 @@ from pipelines.training.fitting.initial_model import check_initial_features, mak
 from pipelines.training.fitting.loop import Problem, Trainer
 from pipelines.training.fitting.losses import score_kind
 from pipelines.training.fitting.objective import Objective
+from pipelines.training.fitting.reading import fit_reading
 from pipelines.training.fitting.validation import Scores, Validator
 from pipelines.training.model_card import model_card
 from pipelines.training.none_of_these.rejection import add_rejection
@@ -117,7 +118,7 @@ def train(
         if recipe.features.finetune:
             recipe = _with_finetuned_extractor(recipe, out, group, observer)
         data = open_data(recipe, group, on_item, lambda text: observer(Remark(text)))
-        if coarse := coarse_score(len(data.validation)):
+        if coarse := coarse_score(len(data.validation), data.clips):
             observer(Remark(coarse))
         return train_on(data, recipe, RunFolder(out), resume, group, observer)
 
@@ -166,9 +167,11 @@ def train_on(
     _check_window(config.window, data)
     model = make_model(recipe, config, seed, statistics)
     problem = make_problem(data, recipe, config, statistics, group.device)
+    state = folder.read_state() if resume else None
+    if state is None:
+        fit_reading(model, data.train, data.groups, statistics if recipe.training.standardize else None)
     recipe = _with_enough_steps(recipe, problem)
     trainer = Trainer(model, problem, recipe, folder, group, observer)
-    state = folder.read_state() if resume else None
     if state is not None:
         trainer.restore(state)
     elif group.main:
@@ -223,10 +226,18 @@ def make_problem(
         loss = options.loss
     if isinstance(config, ModelConfig) and config.recall and (data.clips or loss != "cross-entropy"):
         raise ConfigurationError("model.recall weighs frames by cross-entropy's probabilities: a clip has one answer")
-    if recipe.augmentation.joins and (not data.clips or plan.mode != "chunk" or plan.last_only):
+    if isinstance(config, ModelConfig) and config.reading and not (data.clips and loss == "cross-entropy"):
+        raise ConfigurationError("model.reading names clips by cross-entropy's probabilities: it is not for frames")
+    for key, wanted in (("augmentation.joins", recipe.augmentation.joins), ("data.in_a_row", recipe.data.in_a_row)):
+        if wanted and (not data.clips or plan.mode != "chunk" or plan.last_only):
+            raise ConfigurationError(
+                f"{key} puts clips in a row, each with its own label: it is for clips, with training.loss_on every and "
+                "a model that is trained on chunks"
+            )
+    lag = 0 if data.clips else config.lag  # every answer of a clip is about the whole of it
+    if options.late and not (lag and plan.mode == "chunk"):
         raise ConfigurationError(
-            "augmentation.joins puts clips in a row, each with its own label: it is for clips, with training.loss_on "
-            "every and a model that is trained on chunks"
+            "training.late is for streams, with a model that has a lag (model.lag) and is trained on chunks"
         )
     validator = None
     if not data.validation and (options.early_stop or recipe.schedule.name == "plateau"):
@@ -242,18 +253,19 @@ def make_problem(
             "window" if plan.mode == "window" else "chunk",
             options.validation_stride,
             statistics if options.standardize else None,
-            config.lag,
+            lag,
         )
-    none = bool(data.foreign.train) and recipe.data.foreign is not None and options.none == "class"
+    shown = data.foreign.train if recipe.data.foreign is not None and options.none == "class" else ()
+    none = bool(shown) and data.clips  # streams have their background for it
     if none and loss != "cross-entropy":
         raise ConfigurationError("data.foreign needs the loss cross-entropy: a binary loss has its own way to say none")
     loader = BatchLoader(
-        recordings=(*data.train, *(data.foreign.train if none else ())),
+        recordings=(*data.train, *data.in_a_row, *shown),
         statistics=statistics,
         standardize=options.standardize,
         augmentation=recipe.augmentation,
         positions=config.recycled_positions,
-        lag=0 if data.clips else config.lag,
+        lag=lag,
         queries=config.decoder_queries,
         background=dataset.background,
         background_weight=options.background_weight,
@@ -278,7 +290,7 @@ def make_problem(
     )
     bfloat16 = options.precision == "bfloat16" or (options.precision == "auto" and multiplies_bfloat16(device))
     objective = Objective(
-        plan.mode, loss, options.label_smoothing, options.anticipation, bfloat16, none, options.stride
+        plan.mode, loss, options.label_smoothing, options.anticipation, bfloat16, none, options.stride, options.late
     )
     return Problem(loader, plan, objective, validator, metric, described)
 
@@ -304,7 +316,9 @@ def _rejection(
             unshown = () if problem.objective.none else data.train
             rule = add_rejection(path, data.validation, data.foreign, shortest, unshown, chosen)
     if rule is not None:
-        observer(Remark(f"the answer is none of these where {rule.statistic} is below {rule.threshold:.3g}"))
+        observer(
+            Remark("what is unlike all classes is answered with none of these; `stream --threshold 0` always names one")
+        )
     return rule
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.datasets.rows.feature_cache import OnItem
 from pipelines.devices import choose_device
-from pipelines.errors import CheckpointError, UsageError
+from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.files import write_text
 from pipelines.metrics.rejection import Rejection
 from pipelines.training.artifacts import RunFolder
@@ -23,7 +23,7 @@ from pipelines.training.recipes.recipe_file import recipe_text
 from pipelines.training.run import RunResult, train
 from pipelines.training.run_place import SEEDS, goes_on, occupied, require_free
 from pipelines.untrusted.parsing import json_value
-from pipelines.untrusted.toml import loads_toml
+from pipelines.untrusted.toml import load_toml
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,10 @@ def _runs(
         if seeds.is_file() and epochs is not None:
             raise UsageError(f"--epochs with --resume is for one run: name a seed's, such as {out / 'seed-0'}")
         if epochs is not None:
-            folder.extend(recipe := replace(recipe, training=replace(recipe.training, epochs=epochs)))
+            # Who says how many means as many.
+            folder.extend(recipe := replace(recipe, training=replace(recipe.training, epochs=epochs, least_steps=0)))
         if seeds.is_file():
-            count = int(loads_toml(seeds.read_text(encoding="utf-8"), str(seeds))["count"])
+            count = _count_in(seeds)
             with occupied(out) if is_main_process() else nullcontext():
                 return train_seeds(recipe, out, count, True, device, observer, on_item)
         return train(recipe, out, True, device, observer, on_item)
@@ -113,6 +114,16 @@ def _runs(
                 write_text(folder.config, recipe_text(recipe))
                 write_text(out / SEEDS, f"count = {count}\n")
         return train_seeds(recipe, out, count, restarted, device, observer, on_item)
+
+
+def _count_in(seeds: Path) -> int:
+    """How many runs the file in their folder says there are."""
+    count = load_toml(seeds).get("count")
+    if not isinstance(count, int) or count < 1:
+        raise InputError(
+            f"{seeds} was changed: it does not say how many seeds there are; start again in another folder"
+        )
+    return count
 
 
 def train_seeds(

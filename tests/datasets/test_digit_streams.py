@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,27 @@ def test_changed_voices_are_for_training_only(root: Path) -> None:
     assert abs(length("changed") / 2 / length("plain") - 1) > 1e-3
     with pytest.raises(UsageError, match=r"--pitch is the largest change of voices, from 0 to 0.4, not 0.6"):
         open_dataset("digits", root, pitch=0.6)
+
+
+def test_words_as_in_files_begin_at_once_and_have_no_noise_between_them(root: Path) -> None:
+    plain = open_dataset("digits", root, seconds=10)
+    dataset = open_dataset("digits", root, seconds=10, as_files=0.5)
+    streams, before = dataset.split("train"), plain.split("train")
+    for item, same in zip(streams[: len(before)], before, strict=True):
+        assert item.media is not None and same.media is not None
+        assert item.media.read_bytes() == same.media.read_bytes()
+    files = streams[len(before) :]
+    assert [len(item.segments or ()) for item in files] == [3] * 6 + [2]  # half of 40 recordings
+    for item in files:
+        assert item.media is not None and item.segments is not None
+        samples, rate = soundfile.read(item.media)
+        assert item.segments[0].start < 0.03 and item.segments[-1].end > len(samples) / rate - 0.03
+        for earlier, later in pairwise(item.segments):
+            pause = samples[round((earlier.end + 0.03) * rate) : round((later.start - 0.03) * rate)]
+            assert len(pause) > 0 and not pause.any()
+    assert len(dataset.split("validation")) == len(plain.split("validation"))
+    with pytest.raises(UsageError, match="--as-files is a share of the training recordings, from 0 to 1, not 2"):
+        open_dataset("digits", root, as_files=2.0)
 
 
 def test_a_higher_voice_is_faster_and_higher() -> None:

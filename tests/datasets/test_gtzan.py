@@ -146,6 +146,7 @@ def test_folds_divide_the_clips_that_are_not_for_test(tmp_path: Path) -> None:
         write_sound(tmp_path / "genres" / clip.partition(".")[0] / f"{clip}.wav", seconds=1.1)
     for fold in "12345":
         dataset = open_dataset("gtzan", tmp_path, split="fault-filtered", fold=fold)
+        assert all(item.group == folds.get(item.name) for item in dataset.items)  # what is left out together
         assert names(dataset, "test") == {lists["test"][0]}
         assert names(dataset, "validation") == {
             clip for clip in (*lists["train"][:3], *lists["validation"][:3]) if folds[clip] == fold

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from cotrans_cli.main import run
 from pipelines import download as download_module
 from pipelines.datasets.opening import open_dataset
 from pipelines.datasets.published import homes as homes_module
@@ -229,3 +230,12 @@ def test_missing_roots_name_the_command() -> None:
         with pytest.raises(InputError, match=r"cotrans data get"):
             open_dataset(dataset, Path("/nowhere/at/all"))
     assert homes_module.SLACK >= 1
+
+
+def test_the_list_says_name_size_and_licence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["data", "list"]) == 0
+    listed = capsys.readouterr().out
+    for home in known_homes().values():
+        assert f"{home.name}  ({home.about_size / 1e6:,.1f} MB, {home.licence})\n    {home.title}\n" in listed
+    assert run(["data", "get"]) == 0
+    assert capsys.readouterr().out == listed

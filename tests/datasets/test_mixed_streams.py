@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,16 @@ import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.datasets.mixing.stream_mixer import Recording, in_a_room, mix_stream, shuffled, sounding_part
+from pipelines.datasets.mixing.stream_mixer import (
+    Recording,
+    crossed,
+    disguised,
+    in_a_room,
+    mix_file,
+    mix_stream,
+    shuffled,
+    sounding_part,
+)
 from pipelines.datasets.opening import open_dataset
 from pipelines.errors import InputError, UsageError
 from tests.datasets.dataset_builders import write_sound
@@ -65,6 +76,25 @@ def test_other_sound_has_no_label(root: Path) -> None:
     assert all(item.segments for item in mixed.split("validation"))
 
 
+def test_a_recording_that_was_made_again_is_heard(root: Path) -> None:
+    """Also where the new one is as long as the old one, to the byte."""
+
+    def mixed() -> list[Path]:
+        dataset = open_dataset("folder", root, mix_streams=True, passes=1, seconds=10)
+        return [item.media for item in dataset.split("train") if item.media is not None]
+
+    before = mixed()
+    assert mixed() == before
+    sizes = {path: path.stat().st_size for path in root.rglob("*.wav")}
+    for path, size in sizes.items():
+        write_sound(path, seconds=0.4 + 0.02 * int(path.stem), seed=99)
+        assert path.stat().st_size == size
+        os.utime(path, (time.time() + 5, time.time() + 5))  # whatever the clock of the disk can tell apart
+    after = mixed()
+    assert mixed() == after and not set(after) & set(before)
+    assert not np.array_equal(soundfile.read(after[0])[0], soundfile.read(before[0])[0])
+
+
 @given(
     before=st.integers(0, 3000),
     length=st.integers(400, 3000),
@@ -92,6 +122,11 @@ def test_a_recording_of_nothing_or_of_one_sample_is_itself() -> None:
         assert sounding_part(samples.astype(np.float32), 8000) == (0, len(samples))
 
 
+def test_a_file_of_digital_silence_stays_silent() -> None:
+    samples, events = mix_file([Recording(1, np.zeros(800, np.float32), 8000)], np.random.default_rng(0))
+    assert len(samples) == 800 and not samples.any() and events[0][2] == 1
+
+
 def test_a_shuffled_word_is_none_and_a_room_keeps_the_loudness() -> None:
     generator = np.random.default_rng(0)
     samples = generator.standard_normal(8000).astype(np.float32)
@@ -111,6 +146,28 @@ def test_a_shuffled_word_is_none_and_a_room_keeps_the_loudness() -> None:
     assert np.sqrt(np.mean(heard**2)) == pytest.approx(np.sqrt(np.mean(samples**2)), rel=1e-3)
     high = np.abs(np.fft.rfft(heard))[3500:].mean() / np.abs(np.fft.rfft(heard))[250:1000].mean()
     assert high < 0.15  # a microphone ends below 4 kHz
+
+
+def test_a_crossed_word_begins_like_one_and_ends_like_another() -> None:
+    first = Recording(1, np.linspace(0.5, 1.0, 1000, dtype=np.float32), 8000, "ann")
+    second = Recording(2, -np.linspace(0.5, 1.0, 600, dtype=np.float32), 8000, "ben")
+    neither = crossed(first, second)
+    assert neither.label is None and neither.voice == "ann"
+    assert len(neither.samples) == 500 + 300
+    # The ends of both halves are faded, the rest is as it was.
+    assert np.array_equal(neither.samples[40:460], first.samples[40:460])
+    assert np.array_equal(neither.samples[540:760], second.samples[340:560])
+    assert neither.samples[0] == neither.samples[500] == 0
+
+
+def test_a_disguised_voice_is_slower_or_faster_and_another_each_time() -> None:
+    generator = np.random.default_rng(0)
+    talk = Recording(None, generator.standard_normal(16000).astype(np.float32), 16000, "ann")
+    lengths = [len(disguised(talk, generator).samples) for _ in range(40)]
+    assert min(lengths) >= 16000 * np.exp(-0.35) - 1 and max(lengths) <= 16000 * np.exp(0.35) + 1
+    assert min(lengths) < 13000 and max(lengths) > 20000
+    spectra = [np.abs(np.fft.rfft(disguised(talk, generator).samples, 16000)) for _ in range(2)]
+    assert np.abs(20 * np.log10(spectra[0][500:1500].mean() / spectra[1][500:1500].mean())) > 0.1
 
 
 def test_what_cannot_be_mixed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

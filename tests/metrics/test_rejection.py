@@ -68,6 +68,19 @@ def test_foreign_input_that_is_taken_for_several_things_is_turned_away_by_both()
     assert (rule.evidence(foreign) < rule.threshold).mean() > 0.95
 
 
+def test_the_evidence_of_several_rows_is_their_mean() -> None:
+    rule = Rejection("energy", 2.0, over=3)
+    low, high = [-9.0, -9.0], [4.0, -9.0]  # evidence of about -8.3 and 4
+    assert rule.knows(np.array([low, high, high, high])) and not rule.knows(np.array([high, high, high, low]))
+    assert rule.knows(np.array([high])) and Rejection("energy", 2.0).knows(np.array([low, high]))
+    assert Rejection.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
+    older = {name: value for name, value in rule.to_dict().items() if name != "over"}
+    assert Rejection.from_dict(older).over == 1
+    for wrong in (0, 10**9, "many", None, float("inf")):
+        with pytest.raises(ConfigurationError):
+            Rejection.from_dict({**rule.to_dict(), "over": wrong})
+
+
 def test_the_first_rows_of_noise_are_turned_away() -> None:
     generator = np.random.default_rng(2)
     noise = [np.linspace(3.0, -6.0, 8)[:, None] + generator.normal(0, 0.5, (8, 4)) for _ in range(90)]
@@ -96,6 +109,34 @@ def test_a_class_that_noise_is_taken_for_asks_for_more() -> None:
     lost = np.mean([not milder.knows(row[None]) for row in known])
     assert lost == pytest.approx(MOST_OF_A_CLASS, abs=0.01)
     assert against_noise(Rejection("energy", 5.0), noise, 0).by_class == ()
+
+
+def test_noise_that_settles_asks_for_less_and_less_of_the_class_that_it_is_like() -> None:
+    levels = np.array([4.0, 2.0, 0.0, -2.0, -5.0, -5.0])
+    generator = np.random.default_rng(6)
+    noise = [np.c_[levels + generator.uniform(-0.2, 0, 6), np.full((6, 2), -9.0)] for _ in range(30)]
+    rule = against_noise(Rejection("energy", -3.0), noise, 1, settling=4)
+    assert len(rule.early) == 1 and rule.by_class == () and len(rule.by_row) == 4
+    np.testing.assert_allclose([row[0] for row in rule.by_row], np.array([2.0, 2.0, 0.0, -2.0]) + ROOM, atol=0.2)
+    assert {row[1:] for row in rule.by_row} == {(-3.0, -3.0)}
+    other = np.array([[-9.0, -1.0, -9.0]] * 6)
+    assert [rule.knows(other[: row + 1]) for row in range(6)] == [False] + [True] * 5  # the first row asks it of all
+    for recording in noise:
+        assert not any(rule.knows(recording[: row + 1]) for row in range(6))
+    assert rule.threshold_of(0) == rule.threshold_of(0, 900) == -3.0  # a row somewhere is a late one
+    assert Rejection.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
+
+
+def test_noise_is_the_background_of_a_stream_and_no_class_of_it() -> None:
+    generator = np.random.default_rng(0)
+    noise = [np.c_[np.full(50, 4.0), generator.normal(0.0, 1.5, (50, 2))] for _ in range(40)]  # the first is background
+    rule = against_noise(Rejection("probability", 0.0), noise, 0, background=0)
+    assert rule.early == () and rule.by_class[0] == 0.0 and all(0.5 < level < 1.0 for level in rule.by_class[1:])
+    for seed in range(40):
+        fresh = np.c_[np.full(50, 4.0), np.random.default_rng([4, seed]).normal(0.0, 1.5, (50, 2))]
+        assert not any(rule.knows(row[None]) for row in fresh if row.argmax())
+    assert rule.knows(np.array([[-4.0, 4.0, -4.0]])) and rule.knows(np.array([[0.5, 0.4, 0.0]]))
+    assert not rule.knows(np.array([[0.0, 0.4, 0.0]]))  # nobody is sure that it is more than noise
 
 
 def test_fitted_rule_keeps_the_known_and_turns_the_foreign_away() -> None:
@@ -167,5 +208,8 @@ def test_rules_are_read_strictly() -> None:
         Rejection("energy", 0.0, 1.0, (math.inf,))
     with pytest.raises(ConfigurationError):
         Rejection.from_dict({**older, "early": ["soon"]})
+    for rows in ([1.0], [["soon"]], [[math.nan]]):
+        with pytest.raises(ConfigurationError):
+            Rejection.from_dict({**older, "by_row": rows})
     with pytest.raises(ConfigurationError, match="has no late"):
         Rejection.from_dict({**older, "late": [1.0]})

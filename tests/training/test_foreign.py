@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +11,25 @@ import soundfile
 import torch
 
 from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint
-from pipelines.datasets.mixing.foreign_sound import KINDS, RATE, foreign_sounds
+from pipelines.datasets.mixing.foreign_sound import KINDS, NOISE_RATES, RATE, foreign_sounds
+from pipelines.datasets.published.digit_streams import SAMPLE
+from pipelines.datasets.source import open_source
 from pipelines.errors import ConfigurationError
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.rejection import Rejection, separation
 from pipelines.model import ContinualTransformer, ModelConfig
+from pipelines.model.per_frame import PerFrameModel
+from pipelines.model.per_frame_config import PerFrameConfig
 from pipelines.streaming import PlayOptions, find_sources, open_model
 from pipelines.streaming.pipeline import Stream
+from pipelines.training.fitting.initial_model import model_config
 from pipelines.training.fitting.losses import frame_losses
 from pipelines.training.none_of_these.foreign import made_foreign
 from pipelines.training.none_of_these.none_shift import with_none_shift
 from pipelines.training.recipes.recipe_file import build_recipe
-from pipelines.training.run import train
+from pipelines.training.run import make_problem, train
+from pipelines.training.samples import opening
+from pipelines.training.samples.opening import open_data
 from pipelines.training.samples.recordings import Recording
 
 SECONDS = 1.5
@@ -107,10 +115,11 @@ def test_features_of_made_sounds_are_kept(clips: Path, monkeypatch: pytest.Monke
     first = made_foreign(features, spec, 2, lambda done, total, name: told.append((done, total)))
     assert torch.get_num_threads() == threads
     assert [done for done, _ in told] == list(range(told[-1][1] + 1)) and len({total for _, total in told}) == 1
-    for recording, (kind, samples) in zip(first.fit[:2], foreign_sounds(5.0), strict=False):
+    heard = list(zip(first.always, foreign_sounds(5.0), strict=False))[:40:13]  # of several rates
+    for recording, (kind, samples, rate) in heard:
         stream = StreamFactory(features.request).prototype()
         np.testing.assert_array_equal(
-            recording.rows, np.concatenate([stream.push_audio(samples, RATE), stream.flush()])
+            recording.rows, np.concatenate([stream.push_audio(samples, rate), stream.flush()])
         )
         assert recording.name == kind
     made = []
@@ -127,10 +136,41 @@ def test_features_of_made_sounds_are_kept(clips: Path, monkeypatch: pytest.Monke
         made.clear()
 
 
-def test_foreign_recordings_in_a_folder_and_streams_refuse_them(clips: Path, tmp_path: Path) -> None:
-    for place, (kind, sound) in enumerate(foreign_sounds(1.0, each=1)):
+def stream_settings(tmp_path: Path) -> dict[str, object]:
+    return {
+        "data.dataset": "digits",
+        "data.root": str(SAMPLE),
+        "data.foreign": "made",
+        "features.names": "logmel",
+        "features.cache": str(tmp_path / "cache"),
+        "features.workers": 1,
+        "model.window": 6,
+    }
+
+
+def test_streams_have_their_background_for_foreign_sound(tmp_path: Path) -> None:
+    recipe = build_recipe(None, stream_settings(tmp_path))
+    data = open_data(recipe)
+    assert [recording.name for recording in data.foreign.train].count("coloured noise") > 0
+    assert len(data.foreign.train) == len(list(foreign_sounds(0.1))) and not data.foreign.fit
+    for recording in data.foreign.train:
+        assert recording.targets is not None and (recording.targets.argmax(axis=1) == data.dataset.background).all()
+        assert (recording.targets.sum(axis=1) == 1).all()
+    config = model_config(recipe, data.width, len(data.dataset.class_names))
+    problem = make_problem(data, recipe, config, None)
+    assert problem.loader.recordings == (*data.train, *data.foreign.train) and not problem.objective.none
+
+
+def test_streams_without_a_background_refuse_foreign_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "open_source", lambda source: replace(open_source(source), background=None))
+    with pytest.raises(ConfigurationError, match="no class for what is none of its events"):
+        open_data(build_recipe(None, stream_settings(tmp_path)))
+
+
+def test_foreign_recordings_in_a_folder(clips: Path, tmp_path: Path) -> None:
+    for place, (kind, sound, rate) in enumerate(foreign_sounds(1.0, each=1)):
         (tmp_path / "foreign").mkdir(exist_ok=True)
-        soundfile.write(tmp_path / "foreign" / f"{place}-{kind}.wav", sound, RATE)
+        soundfile.write(tmp_path / "foreign" / f"{place}-{kind}.wav", sound, rate)
     recipe = build_recipe(None, settings(clips, **{"data.foreign": str(tmp_path / "foreign"), "training.epochs": 1}))
     train(recipe, tmp_path / "run", device="cpu")
     provenance = load_checkpoint(tmp_path / "run" / "best.safetensors").provenance
@@ -140,10 +180,17 @@ def test_foreign_recordings_in_a_folder_and_streams_refuse_them(clips: Path, tmp
         train(build_recipe(None, wrong), tmp_path / "wrong", device="cpu")
 
 
-def test_learning_of_foreign_sound_afterwards_changes_no_probability() -> None:
+@pytest.mark.parametrize("kind", ["transformer", "per-frame"])
+def test_learning_of_foreign_sound_afterwards_changes_no_probability(kind: str) -> None:
     torch.manual_seed(0)
-    config = ModelConfig(input_width=4, width=8, heads=2, feed_forward=8, blocks=1, window=5, classes=3)
-    model = ContinualTransformer(config).eval()
+    model: ContinualTransformer | PerFrameModel
+    if kind == "per-frame":
+        model = PerFrameModel(PerFrameConfig(input_width=4, classes=3))
+    else:
+        model = ContinualTransformer(
+            ModelConfig(input_width=4, width=8, heads=2, feed_forward=8, blocks=1, window=5, classes=3)
+        )
+    model.eval()
     generator = np.random.default_rng(0)
 
     def recordings(centre: float) -> list[Recording]:
@@ -151,7 +198,7 @@ def test_learning_of_foreign_sound_afterwards_changes_no_probability() -> None:
         return [Recording(str(place), part, 3, label=0) for place, part in enumerate(rows)]
 
     known, foreign = recordings(1.0), recordings(-1.0)
-    before = Checkpoint(model, config, ("a", "b", "c"), None, {})
+    before = Checkpoint(model, model.config, ("a", "b", "c"), None, {})
     after = with_none_shift(before, known, foreign)
     assert after is not None
     rows = torch.from_numpy(np.stack([recording.rows[:] for recording in (*known, *foreign)]))
@@ -176,10 +223,12 @@ def test_the_loss_has_an_implicit_class() -> None:
 
 def test_made_sounds_are_always_the_same_and_never_too_loud() -> None:
     sounds = list(foreign_sounds(0.5, each=2))
-    assert set(KINDS) == {kind for kind, _ in sounds} and sum(kind == "tone" for kind, _ in sounds) == 2
-    for (_, first), (_, second) in zip(sounds, foreign_sounds(0.5, each=2), strict=True):
-        np.testing.assert_array_equal(first, second)
-        assert first.shape == (RATE // 2,) and np.isfinite(first).all() and np.abs(first).max() <= 1.0
+    assert set(KINDS) == {sound.kind for sound in sounds} and sum(sound.kind == "tone" for sound in sounds) == 2
+    assert {sound.rate for sound in sounds if sound.kind == "white noise"} == set(NOISE_RATES)
+    for first, second in zip(sounds, foreign_sounds(0.5, each=2), strict=True):
+        np.testing.assert_array_equal(first.samples, second.samples)
+        assert first.rate == second.rate and first.samples.shape == (round(first.rate / 2),)
+        assert np.isfinite(first.samples).all() and np.abs(first.samples).max() <= 1.0
 
 
 def test_foreign_sound_by_a_shift_afterwards_changes_no_probability(clips: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pipelines.datasets.item import Item, Segment
 from pipelines.errors import InputError
 from pipelines.features.request import FeatureRequest
 from pipelines.training.recipes.data_facts import coarse_score, data_facts
-from pipelines.training.recipes.own_data import FEWEST_ROWS, MOST_EPOCHS, MOST_ROWS, OWN_DATA, plan_recipe
+from pipelines.training.recipes.own_data import FEWEST_ROWS, MOST_EPOCHS, MOST_ROWS, OWN_DATA, READING, plan_recipe
 from pipelines.training.recipes.recipe import StreamDefaults
 from pipelines.training.run import train
 from pipelines.training.samples.opening import open_data
@@ -58,7 +58,9 @@ def test_sound_by_its_length(tmp_path: Path, seconds: float, features: str, wind
     assert planned.recipe.features.request is not None
     assert planned.recipe.features.request.names == features
     assert planned.recipe.model.changes["window"] == window
-    assert [choice.what for choice in planned.choices] == ["features", "window", "learning", "variation", "stream"]
+    read = ["reading"] if seconds > 1.2 else []
+    told = ["features", "window", *read, "learning", "variation", "stream"]
+    assert [choice.what for choice in planned.choices] == told
     assert f"clips last {seconds:.3g} s" in str(planned.choices[0])
 
 
@@ -72,6 +74,7 @@ def test_recordings_with_events_are_learned_as_detection_is(tmp_path: Path) -> N
     changes = recipe.model.changes
     assert (changes["window"], changes["positional"], changes["embedding"]) == (12, "relative", 256)
     assert recipe.training.cold_chunks and recipe.training.chunk == 64 and recipe.augmentation.mixup == 0.4
+    assert changes["shortcut"] == "concatenate" and recipe.optimizer.learning_rate == 1e-3
     other = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(tmp_path), "model.preset": "trans-b1"})
     assert "embedding" not in other.recipe.model.changes and "positional" not in other.recipe.model.changes
 
@@ -81,16 +84,58 @@ def test_clips_are_shown_in_a_row_where_the_model_can_take_them(tmp_path: Path) 
     recipe = plan_recipe(None, data).recipe
     assert recipe.augmentation.joins == 0.5 and recipe.model.changes["embedding"] == 256
     unfit = ({"model.preset": "cotrans-b2"}, {"training.loss_on": "last"}, {"model.positional": "static"})
-    for flags in (*unfit, {"training.sampling": "window"}, {"model.blocks": 2}):
+    for flags in (*unfit, {"training.sampling": "window"}, {"model.blocks": 2}, {"model.decoder_blocks": 1}):
         other = plan_recipe(None, {**data, **flags})
         assert other.recipe.augmentation.joins == 0.0
         assert not any("in a row" in str(choice) for choice in other.choices)
 
 
+def test_clips_are_read_where_the_model_can_have_a_reading(tmp_path: Path) -> None:
+    data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 2.0)), "features.names": "logmel"}
+    planned = plan_recipe(None, data)
+    assert planned.recipe.model.changes["reading"] == READING
+    assert any(str(choice).startswith("reading ") for choice in planned.choices)
+    assert plan_recipe(None, {**data, "model.lag": 0}).recipe.model.changes["reading"] == READING
+    for flags in ({"model.lag": 2}, {"training.loss": "binary"}, {"model.decoder_blocks": 1}, {"model.recall": 4}):
+        other = plan_recipe(None, {**data, **flags})
+        assert "reading" not in other.recipe.model.changes
+        assert not any("reading" in str(choice) for choice in other.choices)
+
+
+def test_words_are_played_in_a_row_where_the_model_can_take_them(tmp_path: Path) -> None:
+    data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 0.6))}
+    planned = plan_recipe(None, data)
+    assert planned.recipe.data.in_a_row and planned.recipe.augmentation.joins == 0.0
+    assert any("clips in a row with pauses" in str(choice) for choice in planned.choices)
+    for flags in ({"model.preset": "cotrans-b2"}, {"training.loss_on": "last"}):
+        assert not plan_recipe(None, {**data, **flags}).recipe.data.in_a_row
+    other = plan_recipe(None, {**data, "features.names": "logmel"}).recipe  # which may be of anything
+    assert not other.data.in_a_row and other.augmentation.joins == 0.5
+
+
+def test_clips_that_only_time_tells_apart_are_learned_without_a_flag(tmp_path: Path) -> None:
+    """Both kinds of row are in clips of either class: one kind alone, or both in turn."""
+    generator = np.random.default_rng(0)
+    kinds = generator.normal(size=(2, 8))
+    for number in range(80):
+        for label in ("alone", "both"):
+            places = np.full(12, number % 2) if label == "alone" else (np.arange(12) + number) // 3 % 2
+            (tmp_path / "clips" / label).mkdir(exist_ok=True, parents=True)
+            rows = kinds[places] + generator.normal(0, 0.3, (12, 8))
+            np.save(tmp_path / "clips" / label / f"{number}.npy", rows.astype(np.float32))
+    planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(tmp_path / "clips")})
+    result = train(planned.recipe, tmp_path / "run", device="cpu")
+    assert result.baseline is not None and result.last_scores is not None and result.last_scores.accuracy is not None
+    assert result.last_scores.accuracy > result.baseline.best + 0.2
+    assert not result.below_baseline
+
+
 def test_segments_of_words_are_three_rows_at_least(tmp_path: Path) -> None:
     planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 0.6))})
     assert planned.recipe.stream == StreamDefaults(smooth=0.0, least=0.24)
-    assert str(planned.choices[-1]).endswith("3 rows, which are more than a quarter of a clip")
+    assert str(planned.choices[-1]).endswith(
+        "not smoothed, no segment below 0.24 s: 3 rows, which are more than a third of a clip"
+    )
 
 
 def test_the_checkpoint_says_how_a_stream_is_told(tmp_path: Path) -> None:
@@ -98,12 +143,12 @@ def test_the_checkpoint_says_how_a_stream_is_told(tmp_path: Path) -> None:
     data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path / "clips", 4.0))}
     flags = {**data, "features.names": "logmel", "features.cache": str(tmp_path / "cache"), "training.epochs": 1}
     planned = plan_recipe(None, flags)
-    assert planned.recipe.stream == StreamDefaults(smooth=1.0, least=1.0)
-    assert str(planned.choices[-1]).endswith("smoothed over 1 s, no segment below 1 s: a quarter of a clip")
+    assert planned.recipe.stream == StreamDefaults(smooth=1.0, least=1.3)
+    assert str(planned.choices[-1]).endswith("smoothed over 1 s, no segment below 1.3 s: a third of a clip")
     train(planned.recipe, tmp_path / "run", device="cpu")
     for name in ("best", "last"):  # also after the rule for none of these was written into them
         checkpoint = load_checkpoint(tmp_path / "run" / f"{name}.safetensors")
-        assert (checkpoint.smoothing, checkpoint.least) == (1.0, 1.0) and checkpoint.rejection is not None
+        assert (checkpoint.smoothing, checkpoint.least) == (1.0, 1.3) and checkpoint.rejection is not None
     own = plan_recipe(None, {**flags, "stream.least": 0.0}).recipe.stream
     assert own == StreamDefaults(smooth=1.0, least=0.0)
 
@@ -173,6 +218,7 @@ def test_a_coarse_score_is_said() -> None:
     assert coarse_score(0) is None and coarse_score(20) is None
     assert "one of them is 12 points" in str(coarse_score(8))
     assert str(coarse_score(1)).startswith("only 1 recording to")
+    assert "accuracy" not in str(coarse_score(1, clips=False))  # events have mAP
 
 
 def test_one_label_is_refused_before_anything_is_decoded(tmp_path: Path) -> None:
@@ -181,5 +227,7 @@ def test_one_label_is_refused_before_anything_is_decoded(tmp_path: Path) -> None
     decoded: list[object] = []
     flags = {"data.dataset": OWN_DATA, "data.root": str(tmp_path), "features.names": "logmel"}
     with pytest.raises(InputError, match="'a' is the only label"):
-        open_data(plan_recipe(None, flags).recipe, on_item=lambda *item: decoded.append(item))
+        plan_recipe(None, flags)  # nor is anything chosen for it
+    with pytest.raises(InputError, match="'a' is the only label"):
+        open_data(plan_recipe("paper", flags).recipe, on_item=lambda *item: decoded.append(item))
     assert not decoded

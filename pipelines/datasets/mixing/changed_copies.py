@@ -64,10 +64,18 @@ def changed_copies(
         def make(folder: Path, copy: int = copy) -> None:
             _make_all(folder, sounding, [seed, copy])
 
-        folder = prepared_folder(f"{root.resolve().name}-copy-{copy}", identity, make)
+        paths = [item.media for item in sounding if item.media is not None]
+        folder = prepared_folder(f"{root.resolve().name}-copy-{copy}", identity, make, paths)
         names = json.loads((folder / INDEX).read_text(encoding="utf-8"))
         made += [
-            replace(item, name=f"{item.name}, copy {copy}", media=folder / name, duration=None, features=())
+            replace(
+                item,
+                name=f"{item.name}, copy {copy}",
+                media=folder / name,
+                duration=None,
+                features=(),
+                copy_of=item.name,
+            )
             for item, name in zip(sounding, names, strict=True)
             if chosen is None or item.name in chosen
         ]

@@ -7,31 +7,53 @@ and have to be found first; these are always at hand, and the same on every mach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 RATE = 16_000  # Hz
+# White noise ends at half its rate, and what is left of it there after resampling tells it from rain, or does not.
+NOISE_RATES = 16_000, 44_100, 22_050, 48_000, 8_000, 32_000, 11_025
+EIGHT_BITS = 8  # every eighth white noise has eight bits only
 SEED = 20_231_116
 LEVELS = 0.03, 0.8  # peaks
+WHITE_NOISE = "white noise"
 # Silence: the noise of an open line. White noise is none of anybody's classes at any level.
-OTHER_LEVELS = {"silence": (3e-5, 1e-3), "white noise": (1e-4, 1.0)}
+OTHER_LEVELS = {"silence": (3e-5, 1e-3), WHITE_NOISE: (1e-4, 1.0)}
 
 Samples = NDArray[np.float64]
 Maker = Callable[[Samples, np.random.Generator], Samples]
 
 
-def foreign_sounds(seconds: float, each: int = 4) -> Iterator[tuple[str, NDArray[np.float32]]]:
-    """Sounds of `seconds` at `RATE`, `each` of every kind, more of silence and noise: the kind and the samples (n,)."""
-    times = np.arange(max(1, round(seconds * RATE))) / RATE
-    for number, (kind, make) in enumerate(KINDS.items()):
+class MadeSound(NamedTuple):
+    """A sound that belongs to no class."""
+
+    kind: str
+    samples: NDArray[np.float32]  # (n,)
+    rate: int  # Hz
+
+
+def foreign_sounds(seconds: float, each: int = 4) -> Iterator[MadeSound]:
+    """Sounds of `seconds`, `each` of every kind, more of silence and noise."""
+    for kind in KINDS:
         for copy in range(each * OFTENER.get(kind, 1)):
-            generator = np.random.default_rng([SEED, number, copy])
-            sound = make(times, generator)
-            peak = float(np.abs(sound).max())
-            low, high = OTHER_LEVELS.get(kind, LEVELS)
-            level = np.exp(generator.uniform(np.log(low), np.log(high)))
-            yield kind, (sound * (level / peak if peak else 0.0)).astype(np.float32)
+            yield made_sound(kind, copy, seconds)
+
+
+def made_sound(kind: str, copy: int, seconds: float) -> MadeSound:
+    """The sound of a kind and a number, the same every time."""
+    rate = NOISE_RATES[copy % len(NOISE_RATES)] if kind == WHITE_NOISE else RATE
+    times = np.arange(max(1, round(seconds * rate))) / rate
+    generator = np.random.default_rng([SEED, list(KINDS).index(kind), copy])
+    sound = KINDS[kind](times, generator)
+    peak = float(np.abs(sound).max())
+    low, high = OTHER_LEVELS.get(kind, LEVELS)
+    level = np.exp(generator.uniform(np.log(low), np.log(high)))
+    sound = sound * (level / peak if peak else 0.0)
+    if kind == WHITE_NOISE and copy % EIGHT_BITS == 0:
+        sound = np.floor(128 * sound) / 128  # whatever is quiet becomes two values, with an offset
+    return MadeSound(kind, sound.astype(np.float32), rate)
 
 
 def _silence(times: Samples, generator: np.random.Generator) -> Samples:
@@ -40,9 +62,17 @@ def _silence(times: Samples, generator: np.random.Generator) -> Samples:
 
 
 def _white(times: Samples, generator: np.random.Generator) -> Samples:
-    """Of either common distribution. Every other time it begins after a pause, which rows that reach back hear too."""
+    """Of either common distribution. Every other time it begins after a pause, which rows that reach back hear too.
+
+    In half of these it fades in.
+    """
     sound = generator.standard_normal(len(times)) if generator.random() < 0.5 else generator.uniform(-1, 1, len(times))
-    return sound * (times >= generator.uniform(0.0, times[-1] / 2)) if generator.random() < 0.5 else sound
+    if generator.random() < 0.5:
+        return sound
+    begin = generator.uniform(0.0, times[-1] / 2)
+    if generator.random() < 0.5:
+        return np.asarray(sound * (times >= begin))
+    return np.asarray(sound * np.clip(times / max(begin, 1e-3), 0.0, 1.0))
 
 
 def _coloured(times: Samples, generator: np.random.Generator, slope: float | None = None) -> Samples:
@@ -104,7 +134,7 @@ def _knocks(times: Samples, generator: np.random.Generator) -> Samples:
 
 KINDS: dict[str, Maker] = {
     "silence": _silence,
-    "white noise": _white,
+    WHITE_NOISE: _white,
     "coloured noise": _coloured,
     "band of noise": _band,
     "tone": _tone,
@@ -116,5 +146,5 @@ KINDS: dict[str, Maker] = {
 # Rain, surf, wind and machines are such noises: a model that was taught that they are none would miss the real ones.
 LIKE_WEATHER = ("coloured noise", "band of noise")
 # How many times as often these are made: models must not miss them, and loud white noise is nearly rain.
-OFTENER = {"silence": 6, "white noise": 16}
-ALWAYS_FOREIGN = ("silence", "white noise")  # kinds that no model should have a name for
+OFTENER = {"silence": 6, WHITE_NOISE: 21}
+ALWAYS_FOREIGN = ("silence", WHITE_NOISE)  # kinds that no model should have a name for

@@ -7,7 +7,7 @@ times, in another order, at another pitch, in another room.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,29 @@ from pipelines.datasets.dataset import SPLITS
 from pipelines.datasets.item import Item, Segment
 from pipelines.datasets.mixing.prepared_folder import INDEX, prepared_folder
 from pipelines.datasets.mixing.sound_files import read_sound
-from pipelines.datasets.mixing.stream_mixer import PAUSE, Recording, levelled, mix_stream, plan_streams, shuffled
+from pipelines.datasets.mixing.stream_mixer import (
+    PAUSE,
+    Events,
+    Recording,
+    Samples,
+    crossed,
+    disguised,
+    levelled,
+    mix_file,
+    mix_stream,
+    plan_streams,
+    shuffled,
+)
 from pipelines.errors import UsageError
 from pipelines.files import write_text
 
-VERSION = 6  # of the mixing: another number makes other streams
+VERSION = 7  # of the mixing: another number makes other streams
 HIGHEST_PITCH = 0.4  # beyond, words are not those of people any more
 EXCERPT = (0.3, 2.0)  # seconds of other sound between two words
 EXCERPT_CHANCE = 0.5  # of other sound between two words, where there is any
-SHUFFLED_CHANCE = 0.25  # of a shuffled word after a word
+NEAR_MISS_CHANCE = 0.25  # of a near miss after a word
+CROSSED_CHANCE = 0.5  # of a near miss that is made of two words, where two that differ were drawn
+FILE_WORDS = 3  # in one of the files
 FLUENT = (4.0, 12.0)  # seconds of other sound in one piece, in streams without a word
 FLUENT_SHARE = 2.0  # of the time with words: how much of such streams there is, where there is other sound
 
@@ -43,13 +57,16 @@ class MixingOptions:
     pitch: float = 0.0  # largest relative change of a voice's pitch, formants and speed
     one_voice: bool = False  # nobody else in a stream
     rooms: float = 0.0  # share of streams that are heard through another room and microphone
-    near_misses: bool = False  # with shuffled words, which are none, and with streams of other sound alone
+    as_files: float = 0.0  # share of the recordings that are heard once more as files are: at once, and without noise
+    near_misses: bool = False  # with near misses, which are no words, and with streams of other sound alone
 
     def __post_init__(self) -> None:
         if not 0 <= self.pitch <= HIGHEST_PITCH:
             raise UsageError(f"--pitch is the largest change of voices, from 0 to {HIGHEST_PITCH}, not {self.pitch}")
         if not 0 <= self.rooms <= 1:
             raise UsageError(f"--rooms is a share of the training streams, from 0 to 1, not {self.rooms}")
+        if not 0 <= self.as_files <= 1:
+            raise UsageError(f"--as-files is a share of the training recordings, from 0 to 1, not {self.as_files}")
 
     def without_changes(self) -> MixingOptions:
         """For streams that nobody trains on."""
@@ -77,7 +94,8 @@ def mixed_streams(
     files = [[str(take.path), take.path.stat().st_size, take.label] for take in takes]
     identity = json.dumps([VERSION, split, asdict(options), str(root.resolve()), files])
     stem = "-".join([name, *([group] if group else []), *([] if group and split != "train" else [split])])
-    folder = prepared_folder(stem, identity, lambda place: _mix_all(place, split, takes, options))
+    paths = [take.path for take in takes]
+    folder = prepared_folder(stem, identity, lambda place: _mix_all(place, split, takes, options), paths)
     index: list[dict[str, Any]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
     return [
         Item(
@@ -97,22 +115,31 @@ def _mix_all(folder: Path, split: str, takes: Sequence[Take], options: MixingOpt
 
     # One generator per split, so that validation streams do not change with the training options.
     generator = np.random.default_rng([options.seed, SPLITS.index(split)])
-    words = [_read(take, options.rate) for take in takes if take.label is not None]
-    other = [_read(take, options.rate) for take in takes if take.label is None]
     index = []
-    streams = plan_streams(words, options.seconds, options.passes, generator)
-    if other and options.near_misses:
-        streams += [_fluent(other, options.seconds, generator) for _ in range(round(FLUENT_SHARE * len(streams)))]
-    for number, members in enumerate(streams):
-        voices = _changed_voices(members, options, generator)
-        if members[0].label is not None and (other or options.near_misses):
-            voices = _with_other_sound(voices, other, options.near_misses, generator)
-        room = options.rooms > 0 and float(generator.random()) < options.rooms
-        samples, events = mix_stream(voices, generator, room)
+    for number, (samples, events) in enumerate(_mixed(takes, options, generator)):
         name = f"{number:04d}"
         soundfile.write(folder / f"{name}.wav", _as_integers(samples), options.rate, subtype="PCM_16")
         index.append({"name": name, "duration": len(samples) / options.rate, "events": events})
     write_text(folder / INDEX, json.dumps(index))
+
+
+def _mixed(
+    takes: Sequence[Take], options: MixingOptions, generator: np.random.Generator
+) -> Iterator[tuple[Samples, Events]]:
+    """Streams (n,), and the events in them."""
+    words = [_read(take, options.rate) for take in takes if take.label is not None]
+    other = [_read(take, options.rate) for take in takes if take.label is None]
+    streams = plan_streams(words, options.seconds, options.passes, generator)
+    if other and options.near_misses:
+        streams += [_fluent(other, options.seconds, generator) for _ in range(round(FLUENT_SHARE * len(streams)))]
+    for members in streams:
+        voices = _changed_voices(members, options, generator)
+        if members[0].label is not None and (other or options.near_misses):
+            voices = _with_other_sound(voices, other, options.near_misses, generator)
+        room = options.rooms > 0 and float(generator.random()) < options.rooms
+        yield mix_stream(voices, generator, room)
+    for members in _files(words, options.as_files, generator):
+        yield mix_file(members, generator)
 
 
 def _read(take: Take, rate: int) -> Recording:
@@ -131,6 +158,12 @@ def _changed_voices(
     return [recording.at_pitch(factors[recording.voice]) for recording in recordings]
 
 
+def _files(words: list[Recording], share: float, generator: np.random.Generator) -> list[list[Recording]]:
+    """Which words are heard together without noise."""
+    chosen = [words[place] for place in generator.permutation(len(words))[: round(share * len(words))]]
+    return [chosen[begin : begin + FILE_WORDS] for begin in range(0, len(chosen), FILE_WORDS)]
+
+
 def _with_other_sound(
     words: list[Recording], other: list[Recording], near_misses: bool, generator: np.random.Generator
 ) -> list[Recording]:
@@ -140,16 +173,24 @@ def _with_other_sound(
         mixed.append(word)
         if other and generator.random() < EXCERPT_CHANCE:
             mixed.append(_excerpt(other, EXCERPT, generator))
-        if near_misses and generator.random() < SHUFFLED_CHANCE:
-            mixed.append(shuffled(word, generator))
+        if near_misses and generator.random() < NEAR_MISS_CHANCE:
+            mixed.append(_near_miss(word, words, generator))
     return mixed
+
+
+def _near_miss(word: Recording, words: list[Recording], generator: np.random.Generator) -> Recording:
+    mate = words[int(generator.integers(len(words)))]
+    if mate.label != word.label and generator.random() < CROSSED_CHANCE:
+        return crossed(word, mate)
+    return shuffled(word, generator)
 
 
 def _fluent(other: list[Recording], seconds: float, generator: np.random.Generator) -> list[Recording]:
     """Long pieces of other sound, for a stream in which there is nothing to spot: most of what is said is no word."""
     pieces: list[Recording] = []
     while sum(piece.seconds + sum(PAUSE) / 2 for piece in pieces) < seconds:
-        pieces.append(_excerpt(other, FLUENT, generator))
+        piece = disguised(_excerpt(other, FLUENT, generator), generator)
+        pieces.append(replace(piece, samples=levelled(piece.samples)))
     return pieces
 
 

@@ -6,23 +6,25 @@ import glob
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipelines.errors import InputError
-from pipelines.settings import cache_dir
+from pipelines.settings import cache_dir, unwritable_cache
 
 INDEX = "index.json"  # written last: a folder that has it is complete
 
 
-def prepared_folder(stem: str, identity: str, prepare: Callable[[Path], None]) -> Path:
+def prepared_folder(stem: str, identity: str, prepare: Callable[[Path], None], made_of: Sequence[Path] = ()) -> Path:
     """The cached folder for `identity`, made by `prepare(folder)` unless it is there already.
 
     `prepare` writes into a temporary folder, INDEX included, which gets its name when everything is in it.
-    Processes that do the same at the same time do not disturb each other: the first to finish wins.
+    Processes that do the same at the same time do not disturb each other: the first to finish wins. made_of: files that
+    it depends on; where one of them was written after the folder was made, another folder is.
     """
-    digest = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
-    folder = cache_dir() / "datasets" / f"{stem}-{digest}"
+    folder = _place(stem, identity)
+    newest = max((path.stat().st_mtime_ns for path in made_of), default=0)
+    if (folder / INDEX).is_file() and (folder / INDEX).stat().st_mtime_ns < newest:
+        folder = _place(stem, f"{identity}|{newest}")
     if (folder / INDEX).is_file():
         return folder
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.part")
@@ -36,12 +38,15 @@ def prepared_folder(stem: str, identity: str, prepare: Callable[[Path], None]) -
             if not (folder / INDEX).is_file():
                 raise
     except OSError as error:
-        raise InputError(
-            f"cannot write to the cache folder {folder.parent} ({error.strerror or error}); COTRANS_CACHE sets another"
-        ) from error
+        raise unwritable_cache(folder.parent, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+def _place(stem: str, identity: str) -> Path:
+    digest = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
+    return cache_dir() / "datasets" / f"{stem}-{digest}"
 
 
 def _remove_left_over(folder: Path) -> None:

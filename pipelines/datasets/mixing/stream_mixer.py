@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Samples = NDArray[np.float32]  # (n,) mono
+Events = list[tuple[float, float, int]]  # start and end in seconds, and label
 
 PAUSE = (0.15, 1.0)  # seconds between two recordings
 LEVEL = (0.03, 0.12)  # root mean square of a recording in the stream: about 12 dB between soft and loud
@@ -23,6 +24,8 @@ ECHO = (3.0, 15.0)  # decibels by which the whole echo is below what was said
 LOWEST, HIGHEST = (60.0, 300.0), (2600.0, 4000.0)  # Hz: where a microphone begins and ends to hear
 COLOUR = 3.0  # decibels: deviation of a microphone's response between them
 COLOUR_KNOTS = 6
+DISGUISE = 0.35  # logarithm of the largest factor: 0.7 to 1.4 times as fast
+DISGUISE_COLOUR = 4.0  # decibels: deviation of the response
 SOFTEST = 30.0  # decibels below its loudest moment: what is softer at the ends of a recording is not its sound any more
 MOMENT = 0.02  # seconds
 FADE = 0.005  # seconds at both ends of a recording and a burst: no clicks
@@ -77,11 +80,31 @@ def shuffled(recording: Recording, generator: np.random.Generator) -> Recording:
     if kind < 1 / 3:
         other = samples[::-1].copy()
     elif kind < 2 / 3:
-        middle = sum(sounding_part(samples, recording.rate)) // 2
-        other = samples[:middle] if generator.random() < 0.5 else samples[middle:]
+        other = _halves(recording)[int(generator.random() < 0.5)]
     else:
         other = np.concatenate([_faded(part, recording.rate) for part in pieces[::-1]])
     return replace(recording, label=None, samples=other)
+
+
+def crossed(first: Recording, second: Recording) -> Recording:
+    """The first half of one word and the second of another: it begins and ends like words, and is none."""
+    parts = _halves(first)[0], _halves(second)[1]
+    return replace(first, label=None, samples=np.concatenate([_faded(part, first.rate) for part in parts]))
+
+
+def _halves(recording: Recording) -> tuple[Samples, Samples]:
+    """Before and after the middle of the sound."""
+    middle = sum(sounding_part(recording.samples, recording.rate)) // 2
+    return recording.samples[:middle], recording.samples[middle:]
+
+
+def disguised(recording: Recording, generator: np.random.Generator) -> Recording:
+    """The same from somebody else's mouth: slower or faster, lower or higher, through another microphone.
+
+    More than a word could be changed and stay that word: what is none of the words may become any sound but them.
+    """
+    faster = recording.at_pitch(float(np.exp(generator.uniform(-DISGUISE, DISGUISE))))
+    return replace(faster, samples=coloured(faster.samples, faster.rate, DISGUISE_COLOUR, generator))
 
 
 def plan_streams(
@@ -102,33 +125,54 @@ def plan_streams(
 
 def mix_stream(
     recordings: Sequence[Recording], generator: np.random.Generator, room: bool = False
-) -> tuple[Samples, list[tuple[float, float, int]]]:
+) -> tuple[Samples, Events]:
     """One stream (n,) and what is in it: (start, end, label) in seconds. room: heard through a room and microphone.
 
     An event lasts as long as its sound, not as its file: how much silence somebody left at the ends says nothing.
     """
     rate = recordings[0].rate
-    pieces: list[Samples] = [_pause(rate, generator)]
-    events = []
-    position = len(pieces[0])
-    for recording in recordings:
-        level = generator.uniform(*LEVEL)
-        pause = _pause(rate, generator)
-        pieces += [_faded(recording.samples, rate) * np.float32(level), pause]
-        end = position + len(recording.samples)
-        if recording.label is not None:
-            begin, behind = sounding_part(recording.samples, rate)
-            events.append(((position + begin) / rate, (position + behind) / rate, recording.label))
-        position = end + len(pause)
-    speech = np.concatenate(pieces)
+    pauses = [_pause(rate, generator)]
+    levels = []
+    for _ in recordings:
+        levels.append(float(generator.uniform(*LEVEL)))
+        pauses.append(_pause(rate, generator))
+    speech, events = _joined(recordings, levels, pauses)
     if room:
         speech = in_a_room(speech, rate, generator)
     decibels = generator.uniform(*NOISE)
     noise = coloured_noise(len(speech), rate, generator) * np.float32(MEAN_LEVEL * 10 ** (-decibels / 20))
-    mixed = speech + noise
-    # A stream that would clip becomes softer as a whole.
-    mixed *= np.float32(min(1.0, PEAK / float(np.abs(mixed).max())))
-    return np.asarray(mixed, dtype=np.float32), events
+    return _within_peak(speech + noise), events
+
+
+def mix_file(recordings: Sequence[Recording], generator: np.random.Generator) -> tuple[Samples, Events]:
+    """`mix_stream` as in a file: the first word begins at once, the last ends it, between them is digital silence."""
+    rate = recordings[0].rate
+    nothing = np.zeros(0, dtype=np.float32)
+    pauses = [np.zeros(round(generator.uniform(*PAUSE) * rate), dtype=np.float32) for _ in recordings[1:]]
+    levels = [float(generator.uniform(*LEVEL)) for _ in recordings]
+    speech, events = _joined(recordings, levels, [nothing, *pauses, nothing])
+    return _within_peak(speech), events
+
+
+def _within_peak(samples: Samples) -> Samples:
+    """(n,), softer as a whole where it would clip. Files may hold nothing but silence."""
+    return np.asarray(samples * np.float32(PEAK / max(PEAK, float(np.abs(samples).max()))), dtype=np.float32)
+
+
+def _joined(
+    recordings: Sequence[Recording], levels: Sequence[float], pauses: Sequence[Samples]
+) -> tuple[Samples, Events]:
+    """Recordings with a pause before the first and after each, and where the sound of those with a label is."""
+    rate = recordings[0].rate
+    pieces, events = [pauses[0]], []
+    position = len(pauses[0])
+    for recording, level, pause in zip(recordings, levels, pauses[1:], strict=True):
+        pieces += [_faded(recording.samples, rate) * np.float32(level), pause]
+        if recording.label is not None:
+            begin, behind = sounding_part(recording.samples, rate)
+            events.append(((position + begin) / rate, (position + behind) / rate, recording.label))
+        position += len(recording.samples) + len(pause)
+    return np.concatenate(pieces), events
 
 
 def in_a_room(samples: Samples, rate: int, generator: np.random.Generator) -> Samples:

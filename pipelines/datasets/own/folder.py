@@ -26,7 +26,7 @@ from pipelines.wording import listed
 
 OBTAIN = (
     "It should contain clips/LABEL/*.wav (or .mp4 and the like) for classification, or recordings or .npy features "
-    "and a table labels.csv with the columns file,start,end,label for detection (`cotrans data get` lists public sets)"
+    "and a table labels.csv with the columns file,start,end,label for detection (`cotrans data list` lists public sets)"
 )
 TABLES = ("labels.csv", "annotations.csv")
 SPLIT_FOLDERS = {

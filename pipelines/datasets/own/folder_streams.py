@@ -2,8 +2,8 @@
 
 The clips of each label folder become events of streams with pauses, noise and bursts between them. What stands in a
 folder with a name of `OTHER` has no label: pieces of it, of any length, lie between the words. Training streams also
-hold words that are none (backwards, halves, or in pieces), so that a voice alone does not give a word away, and where
-there is other sound, two thirds of them hold nothing else: most of what a microphone hears is none of the words.
+hold words that are none (backwards, halves, in pieces, or of two), so that a voice alone does not give a word away, and
+where there is other sound, two thirds of them hold nothing else: most of what a microphone hears is none of the words.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ def open(
     pitch: float = 0.0,
     one_voice: bool = False,
     rooms: float = 0.0,
+    as_files: float = 0.0,
     split_seed: int = 0,
     feature_dir: Path | None = None,
     hop: float | None = None,
@@ -49,10 +50,11 @@ def open(
     `fold` is the speaker to validate on (default: the first by name; `none`: nobody), `test_fold` one to test on
     (default: nobody). Streams last about `seconds`; each training recording is used in `passes` of them, with a voice
     that is up to `pitch` (a share) higher or lower, and with nobody else in the stream if `one_voice`; a share `rooms`
-    of the training streams is heard through another room and microphone. `split_seed` draws order, pauses and noise.
-    `hop` is the seconds between rows of the features in `feature_dir`.
+    of the training streams is heard through another room and microphone; a share `as_files` of the training recordings
+    is heard once more without noise, three at a time, from the first sample on. `split_seed` draws order, pauses and
+    noise. `hop` is the seconds between rows of the features in `feature_dir`.
     """
-    options = MixingOptions(seconds, split_seed, SAMPLE_RATE, passes, pitch, one_voice, rooms)
+    options = MixingOptions(seconds, split_seed, SAMPLE_RATE, passes, pitch, one_voice, rooms, as_files)
     paths, problems = _recordings(root)
     if root == SAMPLE:
         problems.append(

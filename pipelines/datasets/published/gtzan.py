@@ -70,6 +70,7 @@ def open(
             media=path,
             label=GENRES.index(name.partition(".")[0]),
             duration=durations[path],
+            group=folds.get(name) if split == "fault-filtered" else None,
         )
         for name, path in sorted(good.items())
         if name in chosen

@@ -21,7 +21,7 @@ from pipelines.features.extraction.recording import Outcome, Target, extract_rec
 from pipelines.features.extraction.sources import Recording
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
-from pipelines.settings import cache_dir
+from pipelines.settings import cache_dir, unwritable_cache
 
 LAYOUT = "npy"
 MOST_WORKERS = 8  # unless the recipe says more
@@ -54,6 +54,7 @@ def cached_features(
     Items whose media cannot be used are left out and reported. engine: who extracts, if not processes of this machine.
     """
     assert features.request is not None
+    _refuse_clashes([item.media for item in items if item.media is not None])
     streams = StreamFactory(features.request, device)
     spec = streams.prototype().spec
     folder = cache_folder(features, spec)
@@ -84,6 +85,10 @@ def cached_features(
     if on_item is not None:
         on_item(len(items), len(items), "")
     if items and not extracted:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable_cache(folder, error) from error
         raise InputError(f"no features could be extracted: {next(iter(problems.values()))}")
     return CachedFeatures(tuple(extracted), spec, problems)
 
@@ -91,6 +96,15 @@ def cached_features(
 def cache_folder(features: FeatureOptions, spec: FeatureSpec) -> Path:
     """Where the features of a specification are kept."""
     return (Path(features.cache) if features.cache else cache_dir() / "features") / _digest(spec)
+
+
+def _refuse_clashes(media: Sequence[Path]) -> None:
+    """Two files that differ in their suffix alone would have one file of features, and one of them the other's."""
+    owners: dict[str, Path] = {}
+    for path in media:
+        owner = owners.setdefault(_recording(path).name, path)
+        if owner.name != path.name:
+            raise InputError(f"{owner} and {path.name} have the same name but for the suffix: rename one of them")
 
 
 def _outcome(item: Item, target: Target, streams: StreamFactory) -> Outcome | None:

@@ -1,17 +1,24 @@
-"""Foreign recordings: what a model of clips should say "none of these" to."""
+"""Foreign recordings: what a model of clips should say "none of these" to, and one of streams "background"."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.item import Item
-from pipelines.datasets.mixing.foreign_sound import ALWAYS_FOREIGN, LIKE_WEATHER, RATE, foreign_sounds
+from pipelines.datasets.mixing.foreign_sound import (
+    ALWAYS_FOREIGN,
+    LIKE_WEATHER,
+    WHITE_NOISE,
+    MadeSound,
+    foreign_sounds,
+    made_sound,
+)
 from pipelines.datasets.rows.feature_cache import OnItem, cache_folder, cached_features
 from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.datasets.source import FeatureOptions
@@ -25,7 +32,6 @@ from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import atomic_write
 from pipelines.training.samples.recordings import Recording
 
-Sound = tuple[str, NDArray[np.float32]]  # its kind, and (samples,)
 Rows = NDArray[np.float32]
 MADE = "made"  # in place of a folder: made sounds alone
 KEPT_OUT = 5  # of the recordings in a folder, one in so many is not trained on: the rule for "none" is fitted on it
@@ -39,6 +45,7 @@ class ForeignSound:
     train: tuple[Recording, ...] = ()
     fit: tuple[Recording, ...] = ()
     always: tuple[Recording, ...] = ()  # those of them that no model should have a name for
+    weather: tuple[Recording, ...] = ()  # made sounds that a class of clips may well sound like
 
 
 def open_foreign(folder: Path, options: FeatureOptions, classes: int, on_item: OnItem | None = None) -> ForeignSound:
@@ -61,18 +68,36 @@ def made_foreign(
     if any(part.kind != "audio" for part in spec.parts):
         return ForeignSound()
     sounds = list(foreign_sounds(SECONDS))
-    recordings, always = [], []
-    for (kind, _), rows in zip(sounds, _made_rows(sounds, options, spec, on_item), strict=True):
-        recordings.append(_without_class(kind, rows, classes))
-        if kind in ALWAYS_FOREIGN:
+    recordings, always, weather = [], [], []
+    for sound, rows in zip(sounds, _made_rows(sounds, options, spec, on_item), strict=True):
+        recordings.append(_without_class(sound.kind, rows, classes))
+        if sound.kind in ALWAYS_FOREIGN:
             always.append(recordings[-1])
+        if sound.kind in LIKE_WEATHER:
+            weather.append(recordings[-1])
     train = tuple(recording for recording in recordings if recording.name not in LIKE_WEATHER)
-    return ForeignSound(train=train, fit=train, always=tuple(always))
+    return ForeignSound(train=train, fit=train, always=tuple(always), weather=tuple(weather))
 
 
-def _made_rows(sounds: Sequence[Sound], options: FeatureOptions, spec: FeatureSpec, on_item: OnItem | None) -> Rows:
+def as_background(recordings: Iterable[Recording], background: int) -> ForeignSound:
+    """For streams, which have a class for what is none of the others: all are trained on as that class."""
+    shown = []
+    for recording in recordings:
+        targets = np.zeros((len(recording), recording.classes), np.float32)
+        targets[:, background] = 1.0
+        shown.append(replace(recording, targets=targets))
+    return ForeignSound(train=tuple(shown))
+
+
+def white_noise(numbers: Sequence[int], options: FeatureOptions, spec: FeatureSpec, classes: int) -> list[Recording]:
+    """White noise of these numbers, of which training hears the first ones."""
+    sounds = [made_sound(WHITE_NOISE, number, SECONDS) for number in numbers]
+    return [_without_class(WHITE_NOISE, rows, classes) for rows in _made_rows(sounds, options, spec, None)]
+
+
+def _made_rows(sounds: Sequence[MadeSound], options: FeatureOptions, spec: FeatureSpec, on_item: OnItem | None) -> Rows:
     """The rows of made sounds (sounds, rows, width). They are kept: with a large network they take ten seconds."""
-    digest = hashlib.sha256(b"".join(samples.tobytes() for _, samples in sounds)).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(sound.samples.tobytes() for sound in sounds)).hexdigest()[:16]
     path = cache_folder(options, spec) / f"made-{digest}.npy"
     kept = _kept_rows(path)
     if kept is not None and kept.ndim == 3 and (len(kept), kept.shape[2]) == (len(sounds), spec.width):
@@ -81,10 +106,10 @@ def _made_rows(sounds: Sequence[Sound], options: FeatureOptions, spec: FeatureSp
     factory = StreamFactory(options.request, "cpu")
     heard = []
     with one_thread():  # short sounds gain little by more, and lose much by them where others compute, too
-        for count, (kind, samples) in enumerate(sounds):
+        for count, sound in enumerate(sounds):
             if on_item is not None:
-                on_item(count, len(sounds), f"foreign: {kind}")
-            heard.append(_heard(factory.prototype(), samples))
+                on_item(count, len(sounds), f"foreign: {sound.kind}")
+            heard.append(_heard(factory.prototype(), sound))
     if on_item is not None:
         on_item(len(sounds), len(sounds), "")
     rows = np.stack(heard)
@@ -93,9 +118,9 @@ def _made_rows(sounds: Sequence[Sound], options: FeatureOptions, spec: FeatureSp
     return rows
 
 
-def _heard(stream: FeatureStream, samples: NDArray[np.float32]) -> Rows:
-    """(samples,) at RATE -> (rows, width)."""
-    return np.concatenate([stream.push_audio(samples, RATE), stream.flush()])
+def _heard(stream: FeatureStream, sound: MadeSound) -> Rows:
+    """(rows, width)."""
+    return np.concatenate([stream.push_audio(sound.samples, sound.rate), stream.flush()])
 
 
 def _kept_rows(path: Path) -> Rows | None:

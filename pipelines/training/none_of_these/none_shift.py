@@ -1,4 +1,4 @@
-"""A model that was never shown foreign sound learns afterwards to say "none of these", at no cost to its answers.
+"""A model that was never shown foreign input learns afterwards to say "none of these", at no cost to its answers.
 
 The evidence for any class is log Σ exp(logits). A number g(h) = w·h + c that is added to the logits of all classes,
 where h is what the classifier reads, changes no probability of the softmax and shifts the evidence by g(h). So w and c
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from pipelines.checkpoints.checkpoint import Checkpoint
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.linear.projection import Projection
+from pipelines.model.per_frame import PerFrameModel
 from pipelines.model.transformer.model import ContinualTransformer
 from pipelines.training.samples.recordings import Recording
 
@@ -32,7 +33,9 @@ def with_none_shift(
 ) -> Checkpoint | None:
     """The same model with the evidence of foreign recordings lowered; None for kinds of model that cannot have it."""
     model = checkpoint.model
-    if not isinstance(model, ContinualTransformer) or model.decoder is not None:
+    if not isinstance(model, ContinualTransformer | PerFrameModel):
+        return None
+    if isinstance(model, ContinualTransformer) and model.decoder is not None:
         return None
     mine, theirs = _hidden(model, known), _hidden(model, foreign)
     if not len(mine) or not len(theirs):
@@ -45,9 +48,10 @@ def with_none_shift(
     return replace(checkpoint, model=shifted)
 
 
-def _hidden(model: ContinualTransformer, recordings: Sequence[Recording]) -> Tensor:
+def _hidden(model: ContinualTransformer | PerFrameModel, recordings: Sequence[Recording]) -> Tensor:
     """(rows, d) float64: what the classifier reads at the rows of recordings, thinned out where there are very many."""
     reader = copy.deepcopy(model)
+    reader.reading = None  # which has its share of the evidence by itself
     width = model.classifier.in_features
     reader.classifier = Projection(width, width).to(model.classifier.weight.dtype)
     with torch.no_grad():

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item
 from pipelines.datasets.rows.feature_rows import open_rows
-from pipelines.errors import UsageError
+from pipelines.errors import InputError, UsageError
 from pipelines.features.request import FeatureRequest
 from pipelines.wording import counted
 
 PICTURES = FeatureRequest("efficientnet_lite0")
+SHORT = 1.2  # seconds: what is shorter is taken for a word or a knock, which needs rows in quick succession
 COARSE = 20  # recordings to validate on: with fewer, a score moves in large steps
 
 
@@ -34,9 +35,24 @@ class DataFacts:
     def thing(self) -> str:
         return "clip" if self.clips else "event"
 
+    @property
+    def short(self) -> bool:
+        """Whether clips or events are as short as words."""
+        return self.length is not None and self.length < SHORT
+
+
+def check_classes(dataset: Dataset) -> None:
+    """Refuse clips that are all of one class: there is nothing to tell apart."""
+    if len(dataset.scored_classes) < 2 and dataset.kind == "clips":
+        raise InputError(
+            f"dataset {dataset.name}: '{dataset.class_names[0]}' is the only label in {dataset.root}: a model that "
+            "tells clips apart needs clips of at least two"
+        )
+
 
 def data_facts(dataset: Dataset, request: FeatureRequest | None, validate_on: str) -> DataFacts:
     """The facts about an open dataset whose features come from `request`, or are there already."""
+    check_classes(dataset)
     train = dataset.split("train")
     hop = dataset.hop if request is None else request.fixed_hop
     lengths = [_length(item, hop, dataset.trim) for item in train]
@@ -69,11 +85,12 @@ def _length(item: Item, hop: float | None, trim: int) -> float:
     raise UsageError(f"{item.name}: its length is not known: name a recipe, such as --recipe paper")
 
 
-def coarse_score(recordings: int) -> str | None:
-    """A remark where so few recordings are validated on that the score moves in large steps."""
+def coarse_score(recordings: int, clips: bool = True) -> str | None:
+    """A remark where so few recordings are validated on that the score moves in large steps. clips: else events."""
     if not 0 < recordings < COARSE:
         return None
+    step = f"one of them is {100 / recordings:.0f} points of accuracy, so the score is coarse" if clips else ""
     return (
-        f"only {counted(recordings, 'recording')} to validate on: one of them is {100 / recordings:.0f} points of "
-        "accuracy, so the score is coarse; more data, or --validation with a larger share, make it finer"
+        f"only {counted(recordings, 'recording')} to validate on: {step or 'the score says little about others'}; "
+        "more data, or --validation with a larger share, make it finer"
     )

@@ -23,7 +23,6 @@ OWN_DATA = "folder"  # the dataset whose recipe follows from its files
 LOOKED_AT = 40  # media files that say what all of them hold
 
 # Features.
-SHORT = 1.2  # seconds: what is shorter is taken for a word or a knock, which needs rows in quick succession
 # What the built-in sound-events hears with: timbre, spectrum and voice.
 SOUND = FeatureRequest(
     "musicnn+logmel+speech",
@@ -40,20 +39,26 @@ FEWEST_ROWS, MOST_ROWS = 4, 120
 
 # Optimisation.
 FEW_ROWS = 20_000  # training rows: with fewer, a model learns them by heart unless it is held back
-CLIP_STEPS, EVENT_STEPS = 300, 800  # of the optimiser in all: clips are soon known by heart
+CLIP_STEPS, EVENT_STEPS = 300, 150  # of the optimiser in all: what there is of small data is soon known by heart
+MANY_STEPS = 1600  # from so many on, weights are averaged over more of them
 FEWEST_EPOCHS, MOST_EPOCHS = 15, 60
 LARGEST_BATCH, SMALLEST_BATCH = 32, 8  # clips
 STEPS_OF_AN_EPOCH = 8  # at least, where there are clips enough
 EMBEDDING = 256  # features in front of the encoder
-CLIP_RATE, EVENT_RATE = 1e-3, 4e-4  # learning rates
+LEARNING_RATE = 1e-3
+READING = 0.67  # share of a linear reading of the window's mean, which few clips teach better than a transformer
+# Models of the user's that have none (`ModelConfig` says why).
+UNREAD = ("model.lag", "model.recall", "model.decoder_blocks")
 CLIP_DECAY, EVENT_DECAY = 0.1, 0.05  # of the weights
 JOINS = 0.5  # share of clips that follow on another
 # What makes a model unfit for clips in a row, which are trained on in chunks with a loss on every row.
-UNJOINED = ("model.blocks", "model.stacking", "model.positional", "model.class_token_block", "training.sampling")
+_UNBANDED = ("model.blocks", "model.stacking", "model.positional", "model.class_token_block", "model.decoder_blocks")
+UNJOINED = (*_UNBANDED, "training.sampling")
 CHUNK = 64  # labelled rows of a long recording in a step
 
 # Streams.
-STREAM_SHARE = 1 / 4  # of a clip or event: over so much a stream is smoothed, and no segment is shorter
+SMOOTHED_SHARE = 1 / 4  # of a clip or event: over so much a stream is smoothed
+LEAST_SHARE = 1 / 3  # of a clip or event: no segment is shorter, since where two clips meet a third may be heard
 SEGMENT_ROWS = 3  # at least: a row or two between words are no word
 
 
@@ -111,7 +116,13 @@ def plan_recipe(
     if default_recipes(recipe.model.preset) == (paper_recipe(recipe.model.preset),):  # else it has one of our own
         preset = recipe.model.preset
         joins = preset == DEFAULT_PRESET and given.get("training.loss_on") != "last" and not given.keys() & {*UNJOINED}
-        choices += [_window(facts, preset), _learning(facts), _regularisation(facts, preset, joins), *_stream(facts)]
+        # Of short sound, what is heard in a row is computed: that takes a second, and says more than rows in a row.
+        heard = joins and facts.short and request is not None and request.names == SHORT_SOUND.names
+        copied = facts.clips and not facts.short and request is not None and request.names == SOUND.names
+        varied = _regularisation(facts, preset, joins, heard, copied)
+        read = preset == DEFAULT_PRESET and given.get("training.loss") != "binary" and not any(map(given.get, UNREAD))
+        reading = _reading(facts) if read else ()
+        choices += [_window(facts, preset), *reading, _learning(facts), varied, *_stream(facts)]
     choices = [choice.beside(given) for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
     return PlannedRecipe(build_recipe(None, {**decided, **given}, named), tuple(choices))
@@ -144,7 +155,7 @@ def _request(tracks: Tracks, facts: DataFacts) -> tuple[FeatureRequest, str]:
         both = FeatureRequest(f"{PICTURES.names}+{SOUND.names}", hop=watched, options=SOUND.options)
         return both, f"the files hold pictures and sound; {lasts}"
     heard = "the files hold sound" if tracks.with_sound == tracks.files else tracks.reason
-    if length < SHORT:
+    if facts.short:
         return SHORT_SOUND, f"{heard}; {lasts}, as short as words"
     return SOUND, f"{heard}; {lasts}"
 
@@ -167,8 +178,16 @@ def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
     return Choice("window", values, f"{window} rows{seconds}", reason)
 
 
+def _reading(facts: DataFacts) -> tuple[Choice, ...]:
+    """Of clips, but not of words: a word is what its sounds are in their order, which a mean does not know."""
+    if not facts.clips or facts.short:
+        return ()
+    text = f"{100 * READING:.0f} % of the answer is a linear reading of the window's mean"
+    return (Choice("reading", {"model.reading": READING}, text, "few clips teach it better than a transformer"),)
+
+
 def _learning(facts: DataFacts) -> Choice:
-    """Batches small enough for steps enough, and epochs for about 300 steps; events: 800."""
+    """Batches small enough for steps enough, and epochs for about 300 steps; events: 150."""
     batch, unit = _batch(facts.recordings), facts.recordings
     values: dict[str, Any] = {"training.batch_size": batch}
     if not facts.clips:
@@ -178,20 +197,19 @@ def _learning(facts: DataFacts) -> Choice:
     steps = max(1, -(-unit // batch))
     wanted = CLIP_STEPS if facts.clips else EVENT_STEPS
     epochs = min(max(-(-wanted // steps), FEWEST_EPOCHS), MOST_EPOCHS)
-    rate = CLIP_RATE if facts.clips else EVENT_RATE
     values |= {
         "optimizer.name": "adamw",
-        "optimizer.learning_rate": rate,
+        "optimizer.learning_rate": LEARNING_RATE,
         "optimizer.weight_decay": CLIP_DECAY if facts.clips else EVENT_DECAY,
         "optimizer.gradient_clip": 1.0,
         "schedule.name": "cosine",
         "schedule.factor": 0.01,
         "schedule.warm_up": 1.0,
         "training.epochs": epochs,
-        "training.ema": 0.99 if steps * epochs < 2 * EVENT_STEPS else 0.998,
+        "training.ema": 0.99 if steps * epochs < MANY_STEPS else 0.998,
         "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
     }
-    text = f"{epochs} epochs of {counted(steps, 'step')}, rate {rate:g} along a cosine, batches of {batch}"
+    text = f"{epochs} epochs of {counted(steps, 'step')}, rate {LEARNING_RATE:g} along a cosine, batches of {batch}"
     stop = ", ended early when nothing gets better" if facts.validation else ""
     return Choice("learning", values, text, f"{counted(facts.recordings, 'recording')} to train on{stop}")
 
@@ -204,8 +222,14 @@ def _batch(units: int) -> int:
     return batch
 
 
-def _regularisation(facts: DataFacts, preset: str = DEFAULT_PRESET, joins: bool = True) -> Choice:
-    """Loss on every row; small data are varied and smoothed more. joins: the model can be shown clips in a row."""
+def _regularisation(
+    facts: DataFacts, preset: str = DEFAULT_PRESET, joins: bool = True, heard: bool = False, copied: bool = False
+) -> Choice:
+    """Loss on every row; small data are varied and smoothed more.
+
+    joins: the model can be shown clips in a row. heard: they are played in a row, rather than their rows joined.
+    copied: the clips are of sound whose features are extracted, so that copies of it can be changed.
+    """
     few = facts.all_rows < FEW_ROWS
     values: dict[str, Any] = {"training.loss_on": "every", "training.loss": "auto", "training.standardize": True}
     amount = f"few rows ({facts.all_rows:,})" if few else f"many rows ({facts.all_rows:,})"
@@ -219,14 +243,20 @@ def _regularisation(facts: DataFacts, preset: str = DEFAULT_PRESET, joins: bool 
             "augmentation.gain": 0.0 if facts.pictures else 0.2,
             "augmentation.time_masks": 1,
             "augmentation.time_mask": max(1, facts.rows // 4),
-            "augmentation.joins": JOINS if joins else 0.0,
+            "augmentation.joins": JOINS if joins and not heard else 0.0,
+            "data.in_a_row": heard,
+            "data.copies": 1 if copied and few else 0,
         }
+        varied += ", a changed copy of each" if copied and few else ""
         varied += ", clips in a row" if joins else ""
+        varied += " with pauses" if heard else ""
     else:  # what works for detection: recipes/detection*.toml
         dropout, varied = 0.2 if few else 0.1, "mixtures, chunks that begin as streams do"
         values |= {"training.label_smoothing": 0.05, "training.cold_chunks": True, "augmentation.mixup": 0.4}
         if preset == DEFAULT_PRESET:
+            # What single rows say stays in view: an event often begins and ends with a row.
             values |= {"model.norm": "pre", "model.input_dropout": 0.3 if few else 0.1}
+            values["model.shortcut"] = "concatenate"
     if preset == DEFAULT_PRESET:
         values |= {"model.embedding": EMBEDDING, "model.embedding_dropout": 0.5 if few else 0.2}
     values["model.dropout"] = dropout
@@ -238,11 +268,12 @@ def _stream(facts: DataFacts) -> tuple[Choice, ...]:
     """What the checkpoint says of how a stream is told; nothing where lengths are not known in seconds."""
     if facts.length is None:
         return ()
-    share = STREAM_SHARE * facts.length
-    smooth = float(f"{share:.2g}") if facts.length >= SHORT else 0.0  # over rows of other words, words would blur
-    least = float(f"{max(share, SEGMENT_ROWS * facts.hop):.2g}")
-    reason = f"a quarter of {'a clip' if facts.clips else 'an event'}"
-    if share < SEGMENT_ROWS * facts.hop:
-        reason = f"{SEGMENT_ROWS} rows, which are more than a quarter of {'a clip' if facts.clips else 'an event'}"
-    text = f"smoothed over {smooth:g} s, no segment below {least:g} s"
+    # Over rows of other words, words would blur.
+    smooth = 0.0 if facts.short else float(f"{SMOOTHED_SHARE * facts.length:.2g}")
+    share, rows = LEAST_SHARE * facts.length, SEGMENT_ROWS * facts.hop
+    least = float(f"{max(share, rows):.2g}")
+    whole = "a clip" if facts.clips else "an event"
+    reason = f"{SEGMENT_ROWS} rows, which are more than a third of {whole}" if share < rows else f"a third of {whole}"
+    smoothed = "not smoothed" if not smooth else f"smoothed over {smooth:g} s"
+    text = f"{smoothed}, no segment below {least:g} s"
     return (Choice("stream", {"stream.smooth": smooth, "stream.least": least}, text, reason),)

@@ -44,6 +44,7 @@ class DataOptions:
     train_on: str = "train"  # the split that is trained on; several joined by "+"
     foreign: str | None = None  # recordings of no class, whose answer is "none": a folder, or "made" for made sounds
     copies: int = 0  # of each training clip, changed: through other codecs, with noise, faster or slower
+    in_a_row: bool = False  # clips of sound also as a stream plays them: one after the other, with pauses
     options: dict[str, Any] = field(default_factory=dict)  # the dataset's own: split, validation, split_seed, …
 
 
@@ -65,6 +66,7 @@ class OptimizerOptions:
     weight_decay: float = 1e-4
     gradient_clip: float = 1.0  # largest Euclidean norm of the gradient; 0: no limit
     momentum: float = 0.9  # of sgd; the first beta of the others
+    age_rate: float = 1.0  # what the learning rate is multiplied by for the biases of relative positions
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ class TrainingOptions:
     cold_chunks: bool = False
     chunk_batch: int = 8  # chunks of long recordings in a step
     stride: int = 1  # window and shared sampling: frames from one window to the next
+    # Chunks of a model with a lag: share of steps in which it answers sooner, as it does when a recording ends.
+    late: float = 0.0
     partial_windows: bool = False  # also the windows of a recording's beginning, which are not full yet
     loss_on: LossOn = "auto"
     loss: Loss = "auto"
@@ -205,6 +209,7 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "optimizer.weight_decay": (0, float("inf"), True),
     "optimizer.gradient_clip": (0, float("inf"), True),
     "optimizer.momentum": (0, 0.9999, True),
+    "optimizer.age_rate": (0, float("inf"), False),
     "schedule.factor": (0, 1, True),
     "schedule.patience": (0, float("inf"), True),
     "schedule.warm_up": (0, float("inf"), True),
@@ -216,6 +221,7 @@ _RANGES: dict[str, tuple[float, float, bool]] = {
     "training.chunk": (1, float("inf"), True),
     "training.chunk_batch": (1, float("inf"), True),
     "training.stride": (1, float("inf"), True),
+    "training.late": (0, 1, True),
     "training.label_smoothing": (0, 0.999, True),
     "training.background_weight": (0, float("inf"), True),
     "training.anticipation": (0, float("inf"), True),

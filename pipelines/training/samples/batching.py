@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipelines.errors import InputError
 from pipelines.features.extractor import Rows
 from pipelines.training.recipes.recipe import AugmentationOptions
 from pipelines.training.samples.augment import augment, is_active, mixing_share, resampling_places
@@ -110,9 +109,7 @@ class BatchLoader:
             source = np.rint(places).astype(np.int64)
         else:
             rows, source = recording.rows[sample.begin : sample.end], index
-        if not np.isfinite(rows).all():
-            bad = sample.begin + int(np.argmax(~np.isfinite(rows).all(axis=1)))
-            raise InputError(f"{recording.name}: NaN or infinity in its features, first in row {bad}: extract it again")
+        rows = recording.finite(rows, sample.begin)
         if self.standardize and self.statistics is not None:
             rows = self.statistics.standardize(rows)
         # What the output at a token is about.

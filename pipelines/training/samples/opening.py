@@ -13,9 +13,18 @@ from pipelines.datasets.rows.feature_cache import OnItem, cached_features
 from pipelines.datasets.source import open_source
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.training.fitting.distributed import Processes
-from pipelines.training.none_of_these.foreign import MADE, ForeignSound, made_foreign, open_foreign
+from pipelines.training.none_of_these.foreign import (
+    MADE,
+    ForeignSound,
+    as_background,
+    made_foreign,
+    open_foreign,
+)
+from pipelines.training.recipes.data_facts import check_classes
 from pipelines.training.recipes.recipe import Recipe
+from pipelines.training.samples.clips_in_a_row import clips_in_a_row
 from pipelines.training.samples.recordings import Recording, check_widths, feature_width, open_recordings
 
 
@@ -28,6 +37,7 @@ class TrainingData:
     validation: tuple[Recording, ...]  # may be empty
     spec: FeatureSpec | None  # of the features, where it is known
     foreign: ForeignSound = field(default_factory=ForeignSound)  # recordings without a class, whose answer is "none"
+    in_a_row: tuple[Recording, ...] = ()  # the clips that are trained on once more, as a stream plays them
 
     @property
     def clips(self) -> bool:
@@ -36,6 +46,14 @@ class TrainingData:
     @property
     def width(self) -> int:
         return feature_width(self.train)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Of each recording to train on, what belongs together: a speaker's clips, or a clip and its copies."""
+        items = {item.name: item for item in self.dataset.items if item.split == "train"}
+        apart = len({item.group for item in items.values()}) > 1
+        groups = {name: (item.group if apart else None) or item.copy_of for name, item in items.items()}
+        return tuple(groups.get(recording.name) or recording.name for recording in self.train)
 
 
 def open_data(
@@ -57,7 +75,7 @@ def open_data(
     )
     if recipe.data.copies:
         items += _copies(recipe, dataset, items)
-    _check_classes(dataset)
+    check_classes(dataset)
     spec = dataset.spec
     problems = list(dataset.problems)
     if recipe.features.request is not None:
@@ -81,16 +99,9 @@ def open_data(
     elif remark is not None:
         remark(f"nothing to validate on, so best = last: {_how_to_validate(open_source(recipe.source), recipe)}")
     foreign = _foreign(recipe, dataset, spec, on_item)
-    check_widths((*train, *validation, *foreign.train, *foreign.fit))
-    return TrainingData(dataset, train, validation, spec, foreign)
-
-
-def _check_classes(dataset: Dataset) -> None:
-    if len(dataset.scored_classes) < 2 and dataset.kind == "clips":
-        raise InputError(
-            f"dataset {dataset.name}: '{dataset.class_names[0]}' is the only label in {dataset.root}: a model that "
-            "tells clips apart needs clips of at least two"
-        )
+    in_a_row = _in_a_row(recipe, dataset, spec)
+    check_widths((*train, *validation, *foreign.train, *foreign.fit, *in_a_row))
+    return TrainingData(dataset, train, validation, spec, foreign, in_a_row)
 
 
 def _copies(recipe: Recipe, dataset: Dataset, items: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -102,21 +113,35 @@ def _copies(recipe: Recipe, dataset: Dataset, items: tuple[Item, ...]) -> tuple[
     return tuple(replace(copy, split="train") for copy in copies)
 
 
+def _in_a_row(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None) -> tuple[Recording, ...]:
+    """The training clips as a stream plays them, where the recipe wants it."""
+    if not recipe.data.in_a_row:
+        return ()
+    request = recipe.features.request
+    heard = spec is not None and all(part.kind == "audio" for part in spec.parts)
+    if dataset.kind != "clips" or request is None or not heard:
+        raise ConfigurationError("data.in_a_row is for clips of sound whose features are extracted (--features)")
+    return clips_in_a_row(dataset.split("train"), StreamFactory(request, "cpu"), len(dataset.class_names))
+
+
 def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item: OnItem | None) -> ForeignSound:
     """Recordings of no class: those of the recipe, and made ones to fit the rule for "none" on."""
     wanted, classes = recipe.data.foreign, len(dataset.class_names)
-    if wanted is not None and (dataset.kind != "clips" or recipe.features.request is None):
-        raise ConfigurationError(
-            "data.foreign is for clips whose features are extracted (--features): streams have their background"
-        )
-    if recipe.features.request is None or spec is None or dataset.kind != "clips":
+    if wanted is not None and recipe.features.request is None:
+        raise ConfigurationError("data.foreign is for recordings whose features are extracted (--features)")
+    if wanted is not None and dataset.kind == "frames" and dataset.background is None:
+        raise ConfigurationError(f"data.foreign: dataset {dataset.name} has no class for what is none of its events")
+    if recipe.features.request is None or spec is None or (dataset.kind == "frames" and wanted is None):
         return ForeignSound()
     made = made_foreign(recipe.features, spec, classes, on_item)
     if wanted is None:
         return replace(made, train=())
-    if wanted == MADE:
-        return made
-    opened = open_foreign(Path(wanted), recipe.features, classes, on_item)
+    opened = ForeignSound()
+    if wanted != MADE:
+        opened = open_foreign(Path(wanted), recipe.features, classes, on_item)
+    if dataset.kind == "frames" and dataset.background is not None:
+        # What sounds like weather is no event either, and no rule has to be fitted.
+        return as_background((*opened.train, *opened.fit, *made.train, *made.weather), dataset.background)
     return ForeignSound(opened.train + made.train, opened.fit + made.fit, made.always)
 
 

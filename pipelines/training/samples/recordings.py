@@ -31,6 +31,13 @@ class Recording:
     def __len__(self) -> int:
         return self.rows.shape[0]
 
+    def finite(self, rows: Rows, begin: int = 0) -> Rows:
+        """These rows of the recording, from `begin` on; an error where they hold what nothing can be learned from."""
+        if not np.isfinite(rows).all():
+            bad = begin + int(np.argmax(~np.isfinite(rows).all(axis=1)))
+            raise InputError(f"{self.name}: NaN or infinity in its features, first in row {bad}: extract it again")
+        return rows
+
     def target_rows(self, index: NDArray[np.int64]) -> Rows:
         """(k,) row numbers to (k, classes)."""
         if self.targets is not None:
