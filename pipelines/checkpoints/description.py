@@ -6,13 +6,17 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import build_model, read_header
 from pipelines.checkpoints.foreign_files.source_file import SourceFile, file_kind, read_source
 from pipelines.checkpoints.opening import import_source, recognised_as
 from pipelines.errors import CheckpointError, CotransError, InputError, SourceError, UsageError
+from pipelines.features.spec import FeatureSpec
+from pipelines.metrics.class_order import ClassOrder
+from pipelines.metrics.probabilities import ScoreKind
+from pipelines.metrics.rejection import Rejection
 from pipelines.model import snapshot
 from pipelines.untrusted.parsing import json_value
 
@@ -25,7 +29,7 @@ class Description:
     """What a file is: a kind, one line about it, and details that depend on the kind (plain JSON types)."""
 
     path: Path
-    kind: str  # "checkpoint", "model of another project", "stream state", "features", "media"
+    kind: str  # "checkpoint", "model of another project", "stream state", "features", "media", "exported step"
     summary: str
     details: dict[str, Any]
 
@@ -82,13 +86,40 @@ def _checkpoint(path: Path) -> Description:
         "parameters": parameters,
         "config": config.to_dict(),
         "class_names": list(header.class_names),
-        "score_kind": header.score_kind,
-        "order": None if header.order is None else header.order.to_dict(),
-        "features": None if header.features is None else header.features.to_dict(),
+        **stream_details(header),
         "provenance": dict(header.provenance),
         "checksum": header.checksum,
     }
     return Description(path, "checkpoint", summary, details)
+
+
+class StreamedModel(Protocol):
+    """What a model's file says about the answers of a stream."""
+
+    @property
+    def features(self) -> FeatureSpec | None: ...
+    @property
+    def score_kind(self) -> ScoreKind: ...
+    @property
+    def rejection(self) -> Rejection | None: ...
+    @property
+    def smoothing(self) -> float: ...
+    @property
+    def order(self) -> ClassOrder | None: ...
+    @property
+    def least(self) -> float: ...
+
+
+def stream_details(model: StreamedModel) -> dict[str, Any]:
+    """How rows become answers."""
+    return {
+        "score_kind": model.score_kind,
+        "none_of_these": None if model.rejection is None else model.rejection.to_dict(),
+        "smoothing": model.smoothing,
+        "least": model.least,
+        "order": None if model.order is None else model.order.to_dict(),
+        "features": None if model.features is None else model.features.to_dict(),
+    }
 
 
 def _other_model(path: Path, source: SourceFile) -> Description:
@@ -173,7 +204,7 @@ def _media(path: Path) -> Description:
     except InputError as error:
         reason = error.problem if isinstance(error, SourceError) else str(error)
         raise InputError(f"{path} is no kind of file that cotrans reads: {reason}") from error
-    parts = [info.format]
+    parts = [info.format.replace(",", "/")]  # the names of one kind of container
     if info.duration is not None:
         parts.append(f"{info.duration:.2f} s")
     if info.video is not None:

@@ -19,7 +19,10 @@ def output_path(path: Path, output: Path | None = None, force: bool = False, ver
         stem = next((path.name.removesuffix(end) for end in _SUFFIXES if path.name.endswith(end)), path.stem)
         target = path.with_name(stem + OUTPUT_SUFFIX)
         if target == path:
-            raise UsageError(f"{path} is what the result would be called too: choose another name with --out")
+            raise UsageError(
+                f"{path} is called as a result is, which `cotrans stream` takes as it is: to convert it once more, "
+                "choose another name with --out"
+            )
     if target.is_dir():
         raise UsageError(f"{target} is a folder: give --out the name of a file")
     refuse_overwriting([("--out" if output else "the result", target)], [path, *filter(None, [verify])])

@@ -38,9 +38,9 @@ def answers(model: StreamModel, recordings: Sequence[Rows], precision: Precision
         with torch.inference_mode():
             scores, _ = packed.steps(torch.from_numpy(rows).unsqueeze(0), packed.initial_state(1))
         interpreter = Interpreter(model.class_names, model.score_kind, rejection=model.rejection)
-        for row in scores[0].numpy():
-            values.append(interpreter.probabilities(row))
-            labels.append(interpreter.best(values[-1])[0])
+        said = interpreter.answers(scores[0].numpy())
+        values += [answer.probabilities for answer in said]
+        labels += [answer.label for answer in said]
     return labels, np.stack(values)
 
 

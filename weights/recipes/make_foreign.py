@@ -4,7 +4,8 @@ python weights/recipes/make_foreign.py FOREIGN/ --gtzan GTZAN/ --digits DIGITS/
 python weights/recipes/make_foreign.py FOREIGN/ --no-music --digits DIGITS/ --esc10 ESC10/
 
 Excerpts of five seconds: game, desktop and telephone sounds of Debian packages (fetched with apt-get download and
-unpacked with dpkg-deb), music, spoken digits. What sounds like a class of ESC-10 by its name is left out.
+unpacked with dpkg-deb), music, spoken digits, and white noise of many levels and sampling rates. What sounds like a
+class of ESC-10 by its name is left out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.datasets.mixing.foreign_sound import MadeSound, made_sound
 from pipelines.datasets.mixing.sound_files import Samples, read_sound, write_sound
 from pipelines.errors import CotransError
 
@@ -38,17 +40,20 @@ PACKAGES = {
     "sonic-pi-samples": 40,
     "sound-theme-freedesktop": 24,
     "unknown-horizons": 20,
+    "scratch": 80,
+    "micropolis-data": 20,
 }
 # Their sounds are partly music, which music-genre should have a name for.
-MUSICAL = ("sonic-pi-samples", "colobot-common-sounds", "unknown-horizons")
+MUSICAL = ("sonic-pi-samples", "colobot-common-sounds", "unknown-horizons", "scratch")
 SPEECH = ("asterisk-core-sounds-en-wav", "asterisk-core-sounds-fr-wav")
 SPOKEN, DIGITS, MUSIC, CLIPS = 24, 16, 40, 80  # excerpts
+NOISES = range(1000, 1112)  # numbers of made white noise, beside the first ones, which training adds by itself
 LIKE_A_CLASS = re.compile(
-    r"fire|flame|lava|water|rain|wave|ocean|lake|dog|wolf|rooster|baby|helicop|harbor|burn|music|/mus|sea_lion|torch"
-    r"|_desc|symbols/",
+    r"fire|flame|lava|water|rain|wave|ocean|lake|dog|wolf|rooster|baby|helicop|harbor|burn|music|/mus|sea_?lion"
+    r"|torch|sneez|_desc|symbols/",
     re.IGNORECASE,
 )
-SOUNDS = (".ogg", ".wav", ".oga", ".flac")
+SOUNDS = (".ogg", ".wav", ".oga", ".flac", ".mp3")
 
 
 def package_sounds(package: str, place: Path) -> list[Path]:
@@ -86,7 +91,14 @@ def chained(paths: list[Path], generator: random.Random) -> Samples:
     return np.concatenate(parts)[:LENGTH]
 
 
-def collected(options: argparse.Namespace, place: Path) -> Iterator[tuple[str, Samples]]:
+def collected(options: argparse.Namespace, place: Path) -> Iterator[MadeSound]:
+    """Excerpts, and made noise, each with its kind."""
+    yield from (made_sound("white noise", number, LENGTH / RATE) for number in NOISES)
+    for kind, samples in excerpts(options, place):
+        yield MadeSound(kind, samples, RATE)
+
+
+def excerpts(options: argparse.Namespace, place: Path) -> Iterator[tuple[str, Samples]]:
     """The kind and the samples (n,) of each excerpt."""
     for package, most in PACKAGES.items():
         if options.no_music and package in MUSICAL:
@@ -131,11 +143,11 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         counts: dict[str, int] = {}
-        for kind, samples in collected(options, Path(place)):
+        for kind, samples, rate in collected(options, Path(place)):
             (options.target / kind).mkdir(parents=True, exist_ok=True)
             counts[kind] = counts.get(kind, 0) + 1
             path = options.target / kind / f"{counts[kind]:03d}.wav"
-            write_sound(path, np.clip(samples, -1, 1), RATE, "pcm_s16le")
+            write_sound(path, np.clip(samples, -1, 1), rate, "pcm_s16le")
     sys.stdout.write(", ".join(f"{count} of {kind}" for kind, count in counts.items()) + "\n")
 
 

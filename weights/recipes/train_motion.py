@@ -162,11 +162,18 @@ def predictions_of(
     network: MotionNetwork, classifier: nn.Linear, clips: Sequence[Clip], order: ClassOrder, lag: int = LAG
 ) -> tuple[Predictions, Predictions]:
     """What the model says of every frame, `lag` frames after it or at the end of the clip: by itself, and in order."""
+    logits = [classifier(network(torch.from_numpy(clip.maps.astype(np.float32)))).numpy() for clip in clips]
+    return said_of(clips, logits, order, lag)
+
+
+def said_of(
+    clips: Sequence[Clip], logits: Sequence[NDArray[np.float32]], order: ClassOrder, lag: int
+) -> tuple[Predictions, Predictions]:
+    """The same from logits (frames, phases) of each clip, in which a row speaks of the frame `lag` rows before it."""
     scores, named = [], []
     following = OrderFilter(order, 1 / RATE)
-    for clip in clips:
-        logits = classifier(network(torch.from_numpy(clip.maps.astype(np.float32)))).numpy()
-        heard = probabilities(np.concatenate([logits, np.repeat(logits[-1:], lag, axis=0)]), "softmax")
+    for rows in logits:
+        heard = probabilities(np.concatenate([rows, np.repeat(rows[-1:], lag, axis=0)]), "softmax")
         scores.append(heard[lag:])
         named.append(following.decode(heard)[lag:])
     names = np.repeat([clip.swing.file for clip in clips], [len(clip.maps) for clip in clips])

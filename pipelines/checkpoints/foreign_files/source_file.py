@@ -35,6 +35,9 @@ class SourceFile:
     beside: tuple[str, ...]  # other entries of the file: "optimizer", "epoch", …
 
 
+EXPORTED = ".onnx"  # what `cotrans export` writes, which has no weights to read
+
+
 def file_kind(path: Path) -> FileKind:
     """What a file is, from its first bytes; an error that says what it is instead."""
     try:
@@ -52,6 +55,10 @@ def file_kind(path: Path) -> FileKind:
         return "torch"
     if start[8:9] == b"{":
         return "cotrans" if _is_ours(path) else "safetensors"
+    if path.suffix.lower() == EXPORTED:
+        raise CheckpointError(
+            f"{path} is an exported step, for `cotrans stream` and onnxruntime: give the checkpoint that it was made of"
+        )
     _refuse_pickle(path)
     text = " ".join(start[:12].decode("ascii", errors="replace").split())
     begins = f" (it begins with '{text}')" if text.isascii() and text.isprintable() else ""
