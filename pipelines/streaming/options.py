@@ -17,6 +17,8 @@ Late = Literal["drop", "wait"]
 SampleFormat = Literal["u8", "s16le", "s16be", "s24le", "s32le", "s32be", "f32le", "f32be", "f64le"]
 TOP_K = 3  # classes that a prediction names unless told otherwise
 SAMPLE_FORMATS: tuple[str, ...] = get_args(SampleFormat)
+LAG = 1.0  # seconds behind, and attempts to connect again, unless told otherwise
+RECONNECTS = 10
 LONGEST = 1e9  # seconds: thirty years, beyond which times are no longer exact
 MOST_CHANNELS = 1024  # of raw sound
 
@@ -39,37 +41,58 @@ class PcmOptions:
             raise UsageError(f"--channels must be from 1 to {MOST_CHANNELS}, not {self.channels}")
 
 
+def pcm_options(rate: int | None, channels: int | None, sample_format: str | None) -> PcmOptions | None:
+    """What flags say of raw sound; None: nothing."""
+    if rate is None:
+        if channels is not None or sample_format is not None:
+            raise UsageError("--channels and --sample-format describe raw sound: give its --rate too")
+        return None
+    return PcmOptions(rate, 1 if channels is None else channels, "s16le" if sample_format is None else sample_format)
+
+
 @dataclass(frozen=True)
 class PlayOptions:
     """Pace, cuts and fault tolerance of a stream."""
 
     fast: bool = False  # files as fast as possible instead of in real time
     late: Late | None = None  # None: live sources drop what is late, files wait
-    longest_lag: float = 1.0  # seconds behind at which `drop` skips to now
+    longest_lag: float | None = None  # seconds behind at which `drop` skips to now; None: 1
     start: float = 0.0  # media seconds
     duration: float | None = None  # media seconds
     loop: bool = False
     at_once: int = 16  # sources that play side by side, the rows of the batch; others wait for their turn
     pcm: PcmOptions | None = None  # what standard input holds; None: a container that ffmpeg knows
     hop: float | None = None  # seconds between the rows of feature files that do not say it
-    reconnects: int = 10  # attempts in a row before a lost network source is given up
+    reconnects: int | None = None  # attempts in a row before a lost network source is given up; None: 10
     snapshot: Path | None = None
-    every: float = 10.0  # seconds between snapshots
+    every: float | None = None  # seconds between snapshots; None: 10
     resume: Path | None = None
 
     def __post_init__(self) -> None:
         if self.late not in (None, *get_args(Late)):
             raise UsageError(f"unknown --late '{self.late}': choose from {', '.join(get_args(Late))}")
-        if self.reconnects < 0:
+        if self.reconnects is not None and self.reconnects < 0:
             raise UsageError(f"--reconnects must not be negative, not {self.reconnects}")
         if self.at_once < 1:
             raise UsageError(f"--at-once must be at least 1, not {self.at_once}")
         check_seconds("--start", self.start, zero=True)
         check_seconds("--every", self.every)
+        if self.every is not None and self.snapshot is None:
+            raise UsageError("--every is how often the state is saved: add --snapshot FILE")
         check_seconds("--longest-lag", self.longest_lag)
         check_seconds("--duration", self.duration)
         if self.hop is not None and not SHORTEST_HOP <= self.hop <= LONGEST_HOP:
             raise UsageError(f"--hop must be from {SHORTEST_HOP:g} to {LONGEST_HOP:g} seconds, not {self.hop:g}")
+
+    @property
+    def most_lag(self) -> float:
+        """Seconds behind that are too much."""
+        return LAG if self.longest_lag is None else self.longest_lag
+
+    @property
+    def attempts(self) -> int:
+        """In a row, to get a lost network source back."""
+        return RECONNECTS if self.reconnects is None else self.reconnects
 
     def check_sources(self, sources: Sequence[StreamSource]) -> None:
         """Refuse options that mean nothing for these sources."""
@@ -78,6 +101,10 @@ class PlayOptions:
         once = next((source for source in sources if not source.repeatable), None)
         if self.fast and self.late == "drop" and len(repeatable) == len(sources):
             raise UsageError("--late drop is about keeping up with a clock, and --fast has none: leave one of them out")
+        if self.fast and self.longest_lag is not None and len(repeatable) == len(sources):
+            raise UsageError("--longest-lag is about keeping up with a clock, and --fast has none: leave one out")
+        if self.reconnects is not None and not any(source.kind == "url" for source in sources):
+            raise UsageError("--reconnects is about addresses (rtsp://, http://), and none is given: leave it out")
         if self.start and live is not None:
             raise UsageError(f"--start {self.start:g}: {live.name} begins when it is opened, and nothing lies ahead")
         if self.loop and once is not None:

@@ -6,6 +6,7 @@ import queue
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 LIVE_ROWS, FAST_ROWS = 4, 2 * MOST_ROWS  # rows of each source that may wait for the model: little delay, or full chunks
 LIVE_RESULTS, FAST_RESULTS = 8, 64  # steps or chunks whose results may wait for the output
 GOODBYE = 3.0  # seconds that closing waits for a thread
+EVERY = 10.0  # seconds between snapshots
 
 
 class Stream:
@@ -72,6 +74,9 @@ class Stream:
         self._top_k = self._prediction.shown(len(model.class_names))
         self._prediction.rule(model.class_names)  # what it cannot mean is said before anything plays
         self.options.check_sources(self.sources)
+        own = None if model.features is None else model.features.hop
+        if own is not None and self.options.hop not in (None, own):
+            raise UsageError(f"--hop {self.options.hop:g}: {model.name} takes rows every {own:g} s: leave it out")
         self._on_remark, self._sink_state = on_remark, sink_state
         self.statistics = statistics or Statistics([source.name for source in self.sources])
         self._opener, self._on_media = opener, on_media
@@ -88,7 +93,7 @@ class Stream:
             self._output,
             self.statistics,
             self._broken,
-            self.options.every if self.options.snapshot else None,
+            (self.options.every or EVERY) if self.options.snapshot else None,
             chunks=not paced,
         )
         wanted = self._prediction.smooth
@@ -97,7 +102,7 @@ class Stream:
         self._resumed: dict[int, SourceProgress] = {}  # of a snapshot, until a source's first row is there
         played = {"start": self.options.start, "duration": self.options.duration, "smooth": self._smooth}
         ordered = {} if model.order is None else {"order": self._prediction.order}
-        self._settings: dict[str, Any] = {**played, **ordered, "rows": slots}
+        self._settings: dict[str, Any] = {**played, **ordered, "activation": model.score_kind, "rows": slots}
         self.resumed = self._resume(self.options.resume) if self.options.resume else None
         self._threads: list[Thread] = []
         self._failure: Exception | None = None
@@ -123,6 +128,10 @@ class Stream:
 
     def events(self) -> Iterator[Prediction | SourceEnded]:
         """Predictions, and which sources are over. Errors of sources do not raise: they are in the event."""
+        return chain.from_iterable(self.batches())
+
+    def batches(self) -> Iterator[list[Prediction | SourceEnded]]:
+        """The events that came of one step or chunk, for whoever writes them together."""
         if self._threads or self._stop.is_set():
             raise UsageError("a stream plays once: open a new one")
         self._start()
@@ -131,11 +140,10 @@ class Stream:
                 if isinstance(message, Mark):
                     self._save(message)
                     continue
-                for part in message:
-                    event = self._predict(part) if isinstance(part, Result) else self._ended(part)
-                    begin = time.monotonic()
-                    yield event
-                    self.statistics.took("output", time.monotonic() - begin)
+                events = self._told(message)
+                begin = time.monotonic()
+                yield events
+                self.statistics.took("output", (time.monotonic() - begin) / max(1, len(events)), len(events))
             if self._failure is not None:
                 raise self._failure
         finally:
@@ -231,35 +239,57 @@ class Stream:
 
     # ---- output --------------------------------------------------------------------------------------------
 
-    def _predict(self, result: Result) -> Prediction:
-        row, lag = result.row, self.model.model.config.lag
-        hop = row.end - row.begin
-        interpreter = self._interpreters.get(row.source)
+    def _told(self, parts: list[Result | Ended]) -> list[Prediction | SourceEnded]:
+        """What the reader is told of what one step gave, in its order; the rows of a source are read together."""
+        by_source: dict[int, list[list[Result]]] = {}
+        for part in parts:
+            if isinstance(part, Result):
+                runs = by_source.setdefault(part.row.source, [])
+                if not runs or part.row.restart:
+                    runs.append([])
+                runs[-1].append(part)
+        predictions = {
+            number: chain.from_iterable([self._predict(number, run) for run in runs])
+            for number, runs in by_source.items()
+        }
+        return [next(predictions[part.row.source]) if isinstance(part, Result) else self._ended(part) for part in parts]
+
+    def _predict(self, number: int, results: list[Result]) -> list[Prediction]:
+        """Of rows of one source that follow each other; only the first of them may restart its window."""
+        hops = [result.row.end - result.row.begin for result in results]
+        interpreter = self._interpreters.get(number)
         if interpreter is None:
-            interpreter = self._interpreters[row.source] = self._interpreter(row.source, hop)
-        if row.restart:
+            interpreter = self._interpreters[number] = self._interpreter(number, hops[0])
+        if results[0].row.restart:
             interpreter.restart()
-        probabilities = interpreter.probabilities(result.scores)
-        label, score, top = interpreter.best(probabilities, result.seen)
-        latency = max(0.0, time.monotonic() - row.complete)
-        if not result.late:  # of the same media
-            self.statistics.predicted(row.source, hop, latency, label is not None)
-        return Prediction(
-            source=self.sources[row.source].name,
-            source_number=row.source,
-            index=row.index,
-            time=row.time,
-            begin=row.begin - lag * hop,  # a model with a lag speaks of a row that lies so far back
-            end=row.end - lag * hop,
-            label=label,
-            score=score,
-            top=top,
-            warmup=result.seen < self.model.window,
-            latency_ms=1e3 * latency,
-            scores=result.scores,
-            probabilities=probabilities,
-            restart=row.restart,
-        )
+        scores = np.stack([result.scores for result in results])
+        answers = interpreter.answers(scores, [result.seen for result in results])
+        now = time.monotonic()
+        latencies = [max(0.0, now - result.row.complete) for result in results]
+        if not results[0].late:  # of the same media
+            named = sum(answer.label is not None for answer in answers)
+            self.statistics.predicted(number, hops, latencies, named)
+        name, window, lag = self.sources[number].name, self.model.window, self.model.model.config.lag
+        return [
+            Prediction(
+                source=name,
+                source_number=number,
+                index=result.row.index,
+                time=result.row.time,
+                begin=result.row.begin - lag * hop,  # a model with a lag speaks of a row that lies so far back
+                end=result.row.end - lag * hop,
+                label=answer.label,
+                score=answer.score,
+                top=answer.top,
+                warmup=result.seen < window,
+                latency_ms=1e3 * latency,
+                scores=result.scores,
+                probabilities=answer.probabilities,
+                restart=result.row.restart,
+                early=result.seen <= lag and not result.late,
+            )
+            for result, answer, latency, hop in zip(results, answers, latencies, hops, strict=True)
+        ]
 
     def _interpreter(self, number: int, hop: float) -> Interpreter:
         model, rule = self.model, self._prediction.rule(self.model.class_names)
@@ -330,6 +360,7 @@ class Stream:
                     smoothing=interpreter.state() if interpreter else before.smoothing if before else [],
                     recent=[row.tolist() for row in mark.recent.get(number, [])],
                     order=interpreter.order_state() if interpreter else before.order if before else [],
+                    newest=mark.newest.get(number, []),
                 )
             )
         sink = self._sink_state() if self._sink_state else None
@@ -353,7 +384,6 @@ class Stream:
             if progress.over:
                 self._encoder.over.add(number)
             if progress.slot is not None:
-                self._encoder.slots[number] = progress.slot
-                self._encoder.places[number] = progress.place
+                self._encoder.goes_on(number, progress.slot, progress.place, progress.newest)
                 self._resumed[number] = progress
         return snapshot

@@ -110,13 +110,14 @@ class StreamRun:
         """Until all sources are over, or `stop`. Whatever happens, the output is complete up to the last frame."""
         self._observer.begin(self.stream.statistics)
         try:
-            for event in self.stream.events():
+            for events in self.stream.batches():
                 for sink in self._sinks:
-                    sink.write(event)
-                if isinstance(event, Prediction):
-                    self._observer.predicted(event)
-                else:
-                    self._observer.ended(event)
+                    sink.write(events)
+                for event in events:
+                    if isinstance(event, Prediction):
+                        self._observer.predicted(event)
+                    else:
+                        self._observer.ended(event)
         finally:
             for sink in self._sinks:
                 sink.close()

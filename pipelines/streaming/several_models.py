@@ -6,6 +6,7 @@ import queue
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from threading import Event, Thread
 
 from pipelines.errors import CotransError, UsageError
@@ -69,11 +70,15 @@ class SeveralModels:
             )
             for place, model in enumerate(models)
         ]
-        self._events: queue.Queue[Prediction | SourceEnded | _Done] = queue.Queue(WAITING)
+        self._batches: queue.Queue[list[Prediction | SourceEnded] | _Done] = queue.Queue(WAITING)
         self._closed = Event()
 
     def events(self) -> Iterator[Prediction | SourceEnded]:
         """Predictions of all models as they come, and which source is over for which of them."""
+        return chain.from_iterable(self.batches())
+
+    def batches(self) -> Iterator[list[Prediction | SourceEnded]]:
+        """The events that came of one step or chunk of a model, for whoever writes them together."""
         threads = [
             Thread(target=self._run, args=(place,), name=f"cotrans model {place}", daemon=True)
             for place in range(self._count)
@@ -83,13 +88,13 @@ class SeveralModels:
         running = self._count
         try:
             while running:
-                event = self._events.get()
-                if isinstance(event, _Done):
+                events = self._batches.get()
+                if isinstance(events, _Done):
                     running -= 1
-                    if event.error is not None:
-                        raise event.error
+                    if events.error is not None:
+                        raise events.error
                     continue
-                yield event
+                yield events
         finally:
             self._closed.set()
             self.stop()
@@ -136,23 +141,25 @@ class SeveralModels:
         """The events of one model, under the numbers of the whole."""
         error: Exception | None = None
         try:
-            for event in self._streams[place].events():
-                if isinstance(event, Prediction):
-                    number = event.source_number * self._count + place
-                    self._put(replace(event, source_number=number, model=self.sources[number].model))
-                else:
-                    self.media.leave(place, self._originals[event.number])
-                    self._put(replace(event, number=event.number * self._count + place))
+            for events in self._streams[place].batches():
+                self._put([self._renumbered(place, event) for event in events])
         except Exception as problem:  # raised again where the events are read
             error = problem
         for source in self._originals:
             self.media.leave(place, source)
         self._put(_Done(error))
 
-    def _put(self, event: Prediction | SourceEnded | _Done) -> None:
+    def _renumbered(self, place: int, event: Prediction | SourceEnded) -> Prediction | SourceEnded:
+        if isinstance(event, Prediction):
+            number = event.source_number * self._count + place
+            return replace(event, source_number=number, model=self.sources[number].model)
+        self.media.leave(place, self._originals[event.number])
+        return replace(event, number=event.number * self._count + place)
+
+    def _put(self, events: list[Prediction | SourceEnded] | _Done) -> None:
         while not self._closed.is_set():
             try:
-                self._events.put(event, timeout=PATIENCE)
+                self._batches.put(events, timeout=PATIENCE)
                 return
             except queue.Full:
                 continue

@@ -15,8 +15,11 @@ from pipelines.datasets.opening import open_dataset
 from pipelines.evaluation.scores.detection import DetectionScore
 from pipelines.evaluation.scores.predictions import make_predictions
 from pipelines.evaluation.tables.behind_cells import Behind, clip_cells, frame_cells
+from pipelines.features.request import FeatureRequest
+from pipelines.features.stream_factory import StreamFactory
 from tests.datasets.dataset_builders import write_thumos_lstr
-from tests.evaluation.evaluation_problems import write_gtzan, write_model
+from tests.evaluation.evaluation_problems import LABELS, write_gtzan, write_model
+from tests.features.made_recordings import write_sound
 from tests.pages.conftest import OpenPage
 
 
@@ -95,6 +98,26 @@ def test_frames_lead_to_stretches(tmp_path: Path, open_page: OpenPage, artifacts
         cursor = page.locator(".stage .timeline-box").get_attribute("aria-valuenow")
         assert float(cursor) == pytest.approx(first[1] * 0.5, abs=0.01)
     page.screenshot(path=artifacts / "evaluation-frames.png", full_page=True)
+
+
+def test_models_keep_their_hops_and_notes_stand_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, label in enumerate(LABELS):
+        write_sound(tmp_path / "clips" / "test" / label / "a.wav", seconds=1.0, seed=number)
+    models = []
+    for hop in (0.1, 0.2):
+        spec = StreamFactory(FeatureRequest("logmel", hop=hop, options={"n_mels": 4}), "cpu").prototype().spec
+        models.append(str(write_model(tmp_path / f"{hop}.safetensors", features=spec, input_width=spec.width)))
+    page = tmp_path / "r.html"
+    data = ["--dataset", "folder", "--root", str(tmp_path / "clips"), "--cache", str(tmp_path / "cache")]
+    options = ["--on", "all", "--no-baseline", "--bootstrap", "0", "--json", "--report", str(page)]
+    assert run(["evaluate", *data, *models, *options]) == 0
+    assert json.loads(capsys.readouterr().out)["hop"] == 0.1  # of the first model, as all that stands at the top
+    shown = page_data(page)
+    assert [model["hop"] for model in shown["models"]] == [0.1, 0.2]
+    for model in shown["models"]:
+        timelines = [recording["timeline"]["rows"] for recording in model["recordings"].values()]
+        assert len(timelines) == 3 and {timeline["hop"] for timeline in timelines} == {model["hop"]}
+    assert "only 3 recordings to score: the figures say little about others" in shown["notes"]
 
 
 def test_clips_behind_a_cell() -> None:

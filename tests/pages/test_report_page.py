@@ -173,7 +173,7 @@ def test_corrections_are_saved_and_train_a_model(report: Path, open_page: OpenPa
         rows = list(csv.DictReader(file))
     assert [row["label"] for row in rows] == ["clock_tick", 'heavy "rain", wind', "helicopter"]
     times = [(float(row["start"]), float(row["end"])) for row in rows]
-    assert times[:2] == [(0, 7), (7, 18.25)]
+    assert times[:2] == [(0.5, 7), (7, 18.5)]
     assert times[2] == pytest.approx((19.2, 20.6), abs=0.1)
     small = ["--features", "logmel", "--epochs", "1", "--validation", "0", "--quiet"]
     trained = run(["train", str(folder), *small, "--out", str(tmp_path / "run")])

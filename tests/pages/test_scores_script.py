@@ -42,7 +42,7 @@ def merged(scores: np.ndarray, kind: Any, threshold: float) -> list[tuple[float,
     interpreter = Interpreter(CLASSES, kind, rule=rule)
     segments = []
     for index, (begin, row) in enumerate(zip(BEGINS, scores / 255, strict=True)):
-        label, score, top = interpreter.best(row)
+        ((_, label, score, top),) = interpreter.best(row[None])
         prediction = Prediction(
             "r", 0, index, begin + HOP, begin, begin + HOP, label, score, top, False, 0.0, row.astype(np.float32), row
         )

@@ -43,6 +43,13 @@ def test_curves_and_epochs(tmp_path: Path, open_page: OpenPage, artifacts: Path,
     page.screenshot(path=artifacts / f"training-{scheme}.png", full_page=True)
 
 
+def test_scores_go_by_their_names(tmp_path: Path, open_page: OpenPage) -> None:
+    done = [EpochDone(1, 20, 1e-3, 1.0, 1.0, Scores(1.0, None, None, None, 0.5), True, 3.0, 1000.0)]
+    write_run_page(tmp_path / "report.html", RunProgress("run", done, "map", 1, "finished"))
+    text = open_page(tmp_path / "report.html").locator("body").inner_text()
+    assert "Best mAP" in text and "val. mAP" in text and "best, by mAP" in text and "map" not in text.split()
+
+
 def test_a_run_that_goes_on_looks_again(tmp_path: Path, open_page: OpenPage) -> None:
     page = open_page(write_page(tmp_path / "report.html", 2, "running"))
     assert page.locator("progress").get_attribute("value") == "2"

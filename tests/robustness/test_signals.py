@@ -45,7 +45,27 @@ def test_a_signal_while_text_is_evaluated(tmp_path: Path, number: signal.Signals
         f"cotrans_cli.main._defaults = lambda: eval('[os.kill(os.getpid(), {number:d})] + [0 for _ in range(10**6)]')\n"
         "main()\n"
     )
-    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    assert_ended_by(number, tmp_path)
+
+
+@pytest.mark.parametrize("place", ["TyperOption.process_value", "TyperCommand.invoke"])
+@pytest.mark.parametrize("number", [*CODES])
+def test_a_signal_inside_of_a_command_says_which(tmp_path: Path, number: signal.Signals, place: str) -> None:
+    """While options are read, and while a command runs: typer would make 130 of any signal, and say nothing."""
+    (tmp_path / "ended.py").write_text(
+        "import os\n"
+        "import typer.core\n"
+        "import cotrans_cli.main\n"
+        "from cotrans_cli.entry import main\n"
+        f"typer.core.{place} = lambda *_: os.kill(os.getpid(), {number:d})\n"
+        "main()\n"
+    )
+    assert_ended_by(number, tmp_path)
+
+
+def assert_ended_by(number: signal.Signals, folder: Path) -> None:
+    """`cotrans models`, started by ended.py in the folder, says which signal ended it."""
+    paths = os.pathsep.join([str(folder), str(Path(__file__).parents[2])])
     command = [sys.executable, "-m", "ended", "models"]
     ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=60)
     assert ended.returncode == CODES[number], ended.stderr

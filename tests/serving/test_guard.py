@@ -199,7 +199,7 @@ def test_a_request_without_end_is_cut_off(own: LiveServer) -> None:
 def test_connections_that_ask_for_nothing_or_read_nothing_are_closed(
     model: StreamModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {"connection.PATIENCE": 0.05, "connection.STALLED": 3, "address.UNREAD": 4096, "feed.MOST_WATCHERS": 1}
+    small = {"connection.PATIENCE": 0.4, "connection.STALLED": 3, "address.UNREAD": 4096, "feed.MOST_WATCHERS": 1}
     for name, value in small.items():
         monkeypatch.setattr(f"pipelines.serving.{name}", value)
     with served(["a.wav"], [model]) as (hub, server):

@@ -152,7 +152,7 @@ def test_figures_speak_of_pace_latency_and_what_was_lost(model: StreamModel) -> 
     hub = hub_of(model, "a.wav")
     statistics = Statistics(["a.wav"])
     hub.begin(statistics)
-    statistics.predicted(0, 0.25, 0.010, True)
+    statistics.predicted(0, [0.25], [0.010], True)
     statistics.dropped(0, 3)
     hub.predicted(spoken(0))
     (figures,) = told(hub)["numbers"]

@@ -30,6 +30,7 @@ from pipelines.streaming import (
 from pipelines.streaming.messages import Remark, SourceEnded
 from pipelines.streaming.predicting.encoder_stage import MOST_ROWS
 from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.streaming.predicting.snapshots import load_snapshot
 from tests.model.test_lstr import SMALL as SMALL_LSTR
 from tests.streaming.made_streams import WIDTH, Matrix, small_model, step_by_step, write_rows, write_sound
 
@@ -162,6 +163,26 @@ def test_rows_of_nan_and_windows_that_restart(tmp_path: Path) -> None:
         assert remarks[0].text == "row 0 holds NaN or infinity: such rows are left out"
         assert len(remarks) == 1
     assert_the_same(both[1], both[0], 0)
+
+
+def test_a_snapshot_after_the_last_row_still_tells_what_the_lag_owes(tmp_path: Path) -> None:
+    model = small_model(tmp_path, blocks=2, stacking="deep", lag=1)
+    (path,) = write_sources(tmp_path, WIDTH, (40,))
+    snapshot = tmp_path / "state"
+    with (
+        step_by_step(),
+        Stream(find_sources([str(path)]), model, PlayOptions(fast=True, snapshot=snapshot, every=1e-9), SMOOTH) as s,
+    ):
+        list(islice(s, 3))
+    (progress,) = load_snapshot(snapshot, model.model).sources
+    rows = np.load(path)
+    np.save(path, rows[: progress.place.row])  # the source is over where the snapshot stands
+    with step_by_step():
+        whole = [event for event in run([path], model)[0] if isinstance(event, Prediction)]
+        with Stream(find_sources([str(path)]), model, PlayOptions(fast=True, resume=snapshot), SMOOTH) as stream:
+            (owed,) = stream
+    assert (owed.index, owed.begin, owed.end) == (whole[-1].index, whole[-1].begin, whole[-1].end)
+    np.testing.assert_array_equal(owed.scores, whole[-1].scores)
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

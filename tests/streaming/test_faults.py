@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from pipelines.errors import InputError, MissingDependencyError, UsageError
 from pipelines.features.media import DamagedMediaError
-from pipelines.streaming import PcmOptions, PlayOptions, Stream, StreamModel, find_sources
+from pipelines.streaming import PcmOptions, PlayOptions, PredictionOptions, Stream, StreamModel, find_sources
 from pipelines.streaming.output.formats import JsonLines
 from pipelines.streaming.output.sinks import FrameSink
 from pipelines.streaming.predicting.prediction import Prediction
@@ -114,7 +115,7 @@ def test_no_room_for_the_output(tmp_path: Path, model: StreamModel) -> None:
         sink = FrameSink(full, JsonLines(False))
         prediction = played([write_sound(tmp_path / "a.wav", 0.5)], model)[0]
         with pytest.raises(InputError, match="cannot write to standard output: No space left"):
-            sink.write(prediction)
+            sink.write([prediction])
         full.buffer.raw.close()  # what Python still holds cannot be written either
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write to"):
@@ -132,3 +133,19 @@ def test_no_thread_is_left_behind(tmp_path: Path, model: StreamModel) -> None:
     played_late = Stream(find_sources([str(sound)]), model, PlayOptions(fast=True))
     played_late.close()  # never started
     assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_a_window_that_restarts_with_a_row_that_is_left_out(tmp_path: Path, fast: bool) -> None:
+    """Each pass over a file is smoothed by itself, also where its first row is broken."""
+    rows = write_rows(tmp_path / "rows.npy", 8)
+    rows[0] = np.nan
+    np.save(tmp_path / "rows.npy", rows)
+    sources = find_sources([str(tmp_path / "rows.npy")])
+    options = PlayOptions(fast=fast, loop=True, hop=0.01)
+    with Stream(sources, small_model(tmp_path), options, PredictionOptions(smooth=0.05)) as stream:
+        predictions = list(islice(stream, 14))
+    assert [prediction.index for prediction in predictions] == [*range(1, 8), *range(9, 16)]
+    assert [prediction.restart for prediction in predictions] == ([True] + [False] * 6) * 2
+    for first, again in zip(predictions[:7], predictions[7:], strict=True):
+        np.testing.assert_allclose(again.probabilities, first.probabilities, atol=1e-6)

@@ -23,7 +23,8 @@ NAMES = ("background", "dog", "rain")
 
 def label_of(logits: list[float], rule: LabelRule | None = None, rejection: Rejection | None = None) -> str | None:
     interpreter = Interpreter(NAMES, "softmax", 3, rule, 1, rejection)
-    return interpreter.best(interpreter.probabilities(np.array(logits, np.float32)))[0]
+    (answer,) = interpreter.answers(np.array([logits], np.float32))
+    return answer.label
 
 
 def test_little_evidence_is_no_label_and_a_threshold_overrides() -> None:
@@ -42,21 +43,37 @@ def test_little_evidence_is_no_label_and_a_threshold_overrides() -> None:
 def test_the_first_rows_of_a_stream_need_more_evidence() -> None:
     own = Rejection("energy", 2.0, early=(9.0, 6.0))
     interpreter = Interpreter(NAMES, "softmax", rejection=own)
-    probabilities = interpreter.probabilities(np.array([0, 7, 0], np.float32))
-    assert [interpreter.best(probabilities, heard)[0] for heard in (1, 2, 3, 40, None)] == [None, *["dog"] * 4]
+    scores = np.array([[0, 7, 0]] * 4, np.float32)
+    assert [answer.label for answer in interpreter.answers(scores, [1, 2, 3, 40])] == [None, *["dog"] * 3]
+    assert [answer.label for answer in interpreter.answers(scores)] == ["dog"] * 4
 
 
 def test_evidence_is_smoothed_and_survives_a_snapshot() -> None:
     own = Rejection("energy", 2.0)
     whole = Interpreter(NAMES, "softmax", smooth_rows=3, rejection=own)
     rows = np.random.default_rng(0).normal(0, 3, (12, 3)).astype(np.float32)
-    labels = [whole.best(whole.probabilities(row))[0] for row in rows]
+    labels = [answer.label for row in rows for answer in whole.answers(row[None])]
     assert None in labels and len(set(labels)) > 1
     first = Interpreter(NAMES, "softmax", smooth_rows=3, rejection=own)
-    before = [first.best(first.probabilities(row))[0] for row in rows[:5]]
+    before = first.answers(rows[:5])
     second = Interpreter(NAMES, "softmax", smooth_rows=3, rejection=own)
     second.restore(first.state())
-    assert before + [second.best(second.probabilities(row))[0] for row in rows[5:]] == labels
+    assert [answer.label for answer in before + second.answers(rows[5:])] == labels
+
+
+def test_evidence_of_many_rows_counts_where_the_rule_says_so() -> None:
+    own = Rejection("energy", 2.0, over=4)
+    rows = np.array([[0, 5, 0], [0, 5, 0], [-9, -4, -9], [0, 0, 5], *[[-9, -9, -4]] * 4], np.float32)
+    whole = Interpreter(NAMES, "softmax", rejection=own)
+    answers = whole.answers(rows)
+    # One row without evidence is named by what was seen before; many are not. Probabilities are each row's own.
+    assert [answer.label for answer in answers] == ["dog", "dog", "dog", "rain", *[None] * 4]
+    np.testing.assert_allclose(answers[3].probabilities, own.probabilities(rows[3], "softmax"))
+    first = Interpreter(NAMES, "softmax", rejection=own)
+    before = first.answers(rows[:3])
+    second = Interpreter(NAMES, "softmax", rejection=own)
+    second.restore(first.state())
+    assert [one.label for one in before + second.answers(rows[3:])] == [one.label for one in answers]
 
 
 def test_stretches_leave_out_background_and_what_is_short() -> None:

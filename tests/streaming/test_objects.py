@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pipelines.checkpoints.builtin import builtin_models, find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint, save_checkpoint
@@ -14,7 +15,9 @@ from pipelines.features.media import decode
 from pipelines.features.video import build_video_extractor
 from pipelines.streaming import PredictionOptions, open_model
 from pipelines.streaming.predicting.prediction import probabilities
+from tests.features.made_media import VideoTrackOptions, write_media
 from tests.streaming.made_streams import played, write_video
+from weights.recipes.made_pictures import KINDS
 
 
 def test_it_says_what_the_network_says_of_every_picture(tmp_path: Path) -> None:
@@ -36,6 +39,33 @@ def test_it_says_what_the_network_says_of_every_picture(tmp_path: Path) -> None:
         assert not prediction.warmup
     raw = played([video], model, PredictionOptions(smooth=0.0))
     np.testing.assert_allclose([prediction.probabilities for prediction in raw], alone, atol=1e-6)
+
+
+def shown(place: Path, picture: NDArray[np.uint8], threshold: float | None = None) -> list[str | None]:
+    """The labels of a second of one picture."""
+    height, width = (side - side % 2 for side in picture.shape[:2])
+    times = [number / 8 for number in range(8)]
+    still = np.ascontiguousarray(picture[:height, :width])
+    video = VideoTrackOptions(size=(width, height), times=times, picture=lambda *_: still)
+    path = write_media(place / "picture.mp4", video=video)
+    return [one.label for one in played([path], open_model("objects"), PredictionOptions(threshold=threshold))]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "black", "white"])
+def test_pictures_of_nothing_are_none_unless_a_threshold_says_otherwise(kind: str, tmp_path: Path) -> None:
+    if kind in KINDS:
+        picture = KINDS[kind](np.random.default_rng([99, 1]))  # not what the rule was fitted on
+    else:
+        picture = np.full((256, 256, 3), 0 if kind == "black" else 255, np.uint8)
+    assert shown(tmp_path, picture) == [None] * 4
+    assert None not in shown(tmp_path, picture, 0.0)
+
+
+def test_pictures_of_something_keep_their_names(tmp_path: Path) -> None:
+    from sklearn.datasets import load_sample_image
+
+    assert set(shown(tmp_path, load_sample_image("flower.jpg"))) == {"daisy"}
+    assert set(shown(tmp_path, load_sample_image("china.jpg"))) <= {"palace", "monastery"}
 
 
 def test_what_the_list_of_models_knows() -> None:

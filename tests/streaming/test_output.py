@@ -20,6 +20,7 @@ from pipelines.errors import InputError, UsageError
 from pipelines.metrics.probabilities import probabilities
 from pipelines.streaming import PlayOptions, PredictionOptions, StreamModel, find_sources
 from pipelines.streaming.output.choice import OutputOptions
+from pipelines.streaming.output.formats import TextLines
 from pipelines.streaming.output.palette import class_colours
 from pipelines.streaming.output.segments import SegmentMerger
 from pipelines.streaming.predicting.prediction import Interpreter, Prediction
@@ -58,6 +59,25 @@ def written(
 def rows(tmp_path: Path) -> Path:
     write_rows(tmp_path / "rows.npy", 30)
     return tmp_path / "rows.npy"
+
+
+@pytest.mark.parametrize(
+    ("columns", "mentioned"),
+    [
+        (None, "   matchstick 30 %  nematode 10 %  wall clock 10 %"),
+        (83, "   matchstick 30 %  nematode 10 %  wall clock 10 %"),
+        (82, "   matchstick 30 %  nematode 10 %"),
+        (60, "   matchstick 30 %"),
+        (20, ""),
+    ],
+)
+def test_lines_of_a_terminal_mention_the_classes_that_fit(columns: int | None, mentioned: str) -> None:
+    names = ("digital clock", "matchstick", "nematode", "wall clock")
+    values = np.array([0.5, 0.3, 0.1, 0.1])
+    top = tuple(zip(names, values.tolist(), strict=True))
+    prediction = Prediction("a", 0, 0, 1.0, 0, 1.0, names[0], 0.5, top, False, 0.0, values, values)
+    line = TextLines(names, several=False, columns=columns).prediction(prediction)
+    assert line == f"  0:01.00   digital clock  50.0 %{mentioned}\n"
 
 
 def test_json_lines_have_exactly_the_documented_keys(rows: Path, tmp_path: Path) -> None:
@@ -180,7 +200,8 @@ def test_several_labels_at_once() -> None:
 def test_probabilities_are_smoothed_over_the_last_rows() -> None:
     scores = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32) * 20
     interpreter = Interpreter(("a", "b", "c", "d"), "softmax", smooth_rows=3)
-    smoothed = [interpreter.probabilities(row) for row in scores]
+    pieces = (scores[:1], scores[1:5], scores[5:])  # what comes together makes no difference
+    smoothed = [answer.probabilities for piece in pieces for answer in interpreter.answers(piece)]
     single = np.stack([probabilities(row, "softmax") for row in scores])
     np.testing.assert_allclose(single.sum(axis=1), 1.0)
     for place in range(6):

@@ -41,8 +41,8 @@ def write_lines(path: Path, source: str, labels: str, **more: Any) -> Path:
 
 
 def report(path: Path, *media: Path, **options: Any) -> dict[str, Any]:
-    hide = options.pop("hide", ())
-    page = report_predictions(FileReport(path, ReportOptions(path.with_suffix(".html"), **options), media, hide))
+    hide, least = options.pop("hide", ()), options.pop("least", None)
+    page = report_predictions(FileReport(path, ReportOptions(path.with_suffix(".html"), **options), media, hide, least))
     return page_data(page)
 
 
@@ -61,6 +61,14 @@ def test_segments_are_those_that_the_lines_say(tmp_path: Path) -> None:
     assert ["Latency", "2.0 ms", "median; p95 2.0, max 2.0"] in recording["figures"]
 
 
+def test_short_stretches_are_left_out_where_that_is_said(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "p.jsonl", "a.wav", "aabaaa")
+    (recording,) = report(path, least=0.5)["recordings"]
+    assert recording["segments"] == [[0, 1.5, "a", 0.75]] and recording["least"] == 0.5
+    with pytest.raises(UsageError, match="--least must be 0 or more"):
+        report(path, least=-1)
+
+
 def test_hidden_classes_and_background_have_no_lane_and_no_segment(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     for label in ("a", "background"):
@@ -73,7 +81,7 @@ def test_hidden_classes_and_background_have_no_lane_and_no_segment(tmp_path: Pat
 
 
 def test_several_sources_are_chosen_by_name(tmp_path: Path) -> None:
-    path = write_lines(write_lines(tmp_path / "p.jsonl", "x/a.wav", "a"), "x/b.mp4", "b")
+    path = write_lines(write_lines(tmp_path / "p.jsonl", "x/b.mp4", "b"), "x/a.wav", "a")
     sound, video = write_sound(tmp_path / "a.wav", 1.0), write_video(tmp_path / "b.mp4", 1.0)
     first, second = report(path, video, sound)["recordings"]
     assert (first["media"]["kind"], second["media"]["kind"]) == ("audio", "video")
@@ -128,6 +136,19 @@ def test_files_that_are_no_predictions(tmp_path: Path, line: str, says: str) -> 
     path.write_text(line)
     with pytest.raises(InputError, match=says):
         report(path)
+
+
+def test_a_recording_is_told_apart_from_predictions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "talk.wav").write_bytes(b"RIFF\xff\xfe\x00WAVE")
+    assert run(["report", str(tmp_path / "talk.wav")]) == 3
+    assert "`cotrans stream talk.wav --report FILE.html` makes the page" in capsys.readouterr().err
+    assert not (tmp_path / "talk.html").exists()
+    (tmp_path / "run").mkdir()
+    assert run(["report", str(tmp_path / "run")]) == 3
+    assert "run is a folder: give a file of predictions in it" in capsys.readouterr().err
+    (tmp_path / "run" / "report.html").touch()
+    assert run(["report", str(tmp_path / "run")]) == 3
+    assert f"the page of a run is {tmp_path / 'run' / 'report.html'}" in capsys.readouterr().err
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

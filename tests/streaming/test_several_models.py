@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pipelines.errors import UsageError
+from pipelines.features.media import AudioBlock
 from pipelines.streaming import StreamModel, find_sources, open_model
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PlayOptions, PredictionOptions
@@ -20,6 +22,7 @@ from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.run import RunOptions, StreamRun
 from pipelines.streaming.several_models import SeveralModels
 from pipelines.streaming.sources import media_source
+from pipelines.streaming.sources.shared_media import SharedMedia, Tracks
 from tests.features.made_media import AudioTrackOptions, VideoTrackOptions, brightness, write_media
 from tests.streaming.made_streams import chirp, played, small_model, write_rows, write_sound, write_video
 
@@ -134,6 +137,23 @@ def test_one_that_is_stopped_does_not_hold_up_the_others(tmp_path: Path, models:
     assert seen >= 60
 
 
+def test_passes_that_all_have_gone_through_are_let_go(tmp_path: Path) -> None:
+    """A source may play again and again for days."""
+    (source,) = find_sources([str(write_sound(tmp_path / "a.wav", 0.5))])
+    media = SharedMedia([Tracks(audio=True, video=False)] * 2)
+
+    def heard(stream: int) -> int:
+        reader = media.open(stream, source, True, False, PlayOptions(), Event())
+        return sum(len(item.samples) for item in reader if isinstance(item, AudioBlock))
+
+    for stream in (0, 0, 1, 0, 1, 1, *(0, 1) * 5):  # one is a pass or two ahead at times
+        assert heard(stream) == 8000
+    assert len(media._passes) <= 2
+    media.leave(1, source)
+    assert [heard(0) for _ in range(10)] == [8000] * 10
+    assert len(media._passes) <= 2 and media.decodes == 18
+
+
 def test_feature_files_and_rows_that_say_whose_they_are(tmp_path: Path, models: list[StreamModel]) -> None:
     rows = small_model(tmp_path)
     write_rows(tmp_path / "rows.npy", 8)
@@ -193,6 +213,11 @@ def test_the_source_chooses_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert choose_models(None, find_sources([both, sound])) == ModelChoice(("sound-events",), "sound")
     assert choose_models(None, find_sources([silent, sound])).names == ("sound-events",)
     assert choose_models(None, find_sources(["mic:"])) == ModelChoice(("sound-events",))
+    # What is not there, or cannot be opened, has no say.
+    (tmp_path / "empty.mp4").touch()
+    unusable = [str(tmp_path / "absent.wav"), str(tmp_path / "empty.mp4")]
+    assert choose_models(None, find_sources([*unusable, silent])) == pictures
+    assert choose_models(None, find_sources(unusable)) == ModelChoice(("sound-events",))
     assert choose_models("objects, sound-events", find_sources([silent])).names == ("objects", "sound-events")
     with pytest.raises(UsageError, match="separate models by one comma"):
         choose_models("a,,b", [])

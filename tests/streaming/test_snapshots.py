@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.streaming import PlayOptions, PredictionOptions, Stream, StreamModel, find_sources
+from pipelines.streaming.messages import Place
 from pipelines.streaming.predicting.prediction import Prediction
+from pipelines.streaming.predicting.snapshots import load_snapshot, save_snapshot
 from tests.streaming.made_streams import played, scores_of, small_model, write_rows, write_sound
 
 SMOOTH = PredictionOptions(smooth=0.5)
@@ -93,9 +96,50 @@ def test_a_snapshot_fits_only_its_own_stream(tmp_path: Path) -> None:
         played([tmp_path / "b.npy"], model, resume=state)
     with pytest.raises(UsageError, match=r"was made with start 0\.0, not 1\.0"):
         played([tmp_path / "a.npy"], model, resume=state, start=1.0)
+    with pytest.raises(UsageError, match="was made with activation softmax, not sigmoid"):
+        played([tmp_path / "a.npy"], replace(model, score_kind="sigmoid"), resume=state)
     other = r"is the state of another model, rows: resume with --model rows"
     with pytest.raises(CheckpointError, match=other.replace("rows", str(tmp_path / "rows.safetensors"))):
         played([tmp_path / "a.npy"], small_model(tmp_path, window=4), resume=state)
     with pytest.raises(InputError, match=r"there is no snapshot .*absent to resume from: leave --resume out"):
         played([tmp_path / "a.npy"], model, resume=tmp_path / "absent")
     assert played([tmp_path / "a.npy"], model, resume=state) == []
+
+
+EDITS: dict[str, dict[str, Any]] = {
+    "seen more rows of .* than there were": {"place": Place(0, 2, 2)},
+    "stands at no place of a stream": {"place": Place(0, 9, 8)},
+    "has the row 7 of a state of 1": {"slot": 7},
+    "has begun, and has no row of the state": {"slot": None},
+    "a source is not described": {"over": "no"},
+    "probabilities that are none": {"smoothing": [[2.0, 0.0, 0.0, 0.0, 0.0]]},
+    "a row has the wrong width": {"recent": [[1.0, 2.0]]},
+    "something other than numbers": {"smoothing": [[float("nan")] * 5]},
+    "an order of classes that is none": {"order": [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]},
+}
+
+
+@pytest.mark.parametrize("said", EDITS)
+def test_a_snapshot_whose_parts_do_not_fit_together_is_refused(tmp_path: Path, said: str) -> None:
+    model, state = small_model(tmp_path), tmp_path / "state"
+    write_rows(tmp_path / "a.npy", 30)
+    broken_off([tmp_path / "a.npy"], model, state, 9)
+    snapshot = load_snapshot(state, model.model)
+    assert snapshot.sources[0].slot == 0 and snapshot.state.position.tolist() == [snapshot.sources[0].place.index]
+    edited = replace(snapshot, sources=tuple(replace(source, **EDITS[said]) for source in snapshot.sources))
+    save_snapshot(state, model.model, edited, model.name)
+    with pytest.raises(CheckpointError, match=rf"is damaged or was changed: .*{said}.*; start the stream again"):
+        played([tmp_path / "a.npy"], model, resume=state)
+
+
+def test_two_sources_in_one_row_of_the_state_are_refused(tmp_path: Path) -> None:
+    model, state = small_model(tmp_path), tmp_path / "state"
+    paths = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    for path in paths:
+        write_rows(path, 30)
+    broken_off(paths, model, state, 12)
+    snapshot = load_snapshot(state, model.model)
+    edited = replace(snapshot, sources=tuple(replace(source, slot=0) for source in snapshot.sources))
+    save_snapshot(state, model.model, edited, model.name)
+    with pytest.raises(CheckpointError, match="two sources have the same row of the state"):
+        played(paths, model, resume=state)

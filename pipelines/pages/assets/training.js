@@ -56,7 +56,7 @@ function rateChart(epochs) {
 function epochTable(epochs) {
   const shown = ["epoch", "train_loss", "validation_loss", ...Object.keys(METRIC_NAMES).map((name) => `validation_${name}`), "learning_rate", "seconds"];
   const names = shown.filter((name) => hasAny(epochs, name));
-  const head = names.map((name) => make("th", { scope: "col", class: "number", text: name.replace("validation_", "val. ").replaceAll("_", " ") }));
+  const head = names.map((name) => make("th", { scope: "col", class: "number", text: columnName(name) }));
   const rows = [...epochs].reverse().map((epoch) => {
     const cells = names.map((name) => make("td", { class: "number", text: epoch[name] === null ? "" : cellText(name, epoch[name]) }));
     if (epoch.best) cells[0].prepend("★ ");
@@ -64,6 +64,8 @@ function epochTable(epochs) {
   });
   return make("div", { class: "scroll epochs" }, make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
 }
+
+const columnName = (name) => name.replace("validation_map", "val. mAP").replace("validation_", "val. ").replaceAll("_", " ");
 
 function cellText(name, value) {
   if (name === "epoch") return String(value);

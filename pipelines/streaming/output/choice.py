@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,7 +104,9 @@ def make_sink(
     sources: each once for every model. standard_output: None where it is closed. on_failed: told of a source whose own
     file cannot be written. state: of the snapshot that a stream goes on from.
     """
-    content = _content(output, len(sources) > len(models), models, prediction)
+    shown = output.out is None and standard_output is not None and standard_output.isatty()
+    columns = shutil.get_terminal_size().columns if shown else None
+    content = _content(output, len(sources) > len(models), models, prediction, columns)
     kind = FORMATS[output.chosen]
     rules = [prediction.rule(model.class_names, merged=True) for model in models]
 
@@ -156,7 +159,11 @@ def _stem(source: StreamSource) -> str:
 
 
 def _content(
-    output: OutputOptions, several: bool, models: Sequence[StreamModel], prediction: PredictionOptions
+    output: OutputOptions,
+    several: bool,
+    models: Sequence[StreamModel],
+    prediction: PredictionOptions,
+    columns: int | None,
 ) -> Content:
     return Content(
         class_names=[name for model in models for name in model.class_names],
@@ -165,4 +172,5 @@ def _content(
         shown=max(prediction.shown(len(model.class_names)) for model in models),
         scores=output.scores,
         segments=output.segments,
+        columns=columns,
     )

@@ -31,6 +31,7 @@ class FileReport:
     options: ReportOptions
     media: tuple[Path, ...] = ()
     hide: tuple[str, ...] = ()  # classes not to tell of, beside background
+    least: float | None = None  # seconds: shorter stretches are left out, as the model that wrote the lines may say
 
     def __post_init__(self) -> None:
         if self.options.embed and not self.media:
@@ -50,11 +51,12 @@ def report_predictions(wanted: FileReport) -> Path:
     if truth is not None:
         truth.require_any(files)
     known = sorted({name for source in sources for name in source.class_names})
-    PredictionOptions(hide=wanted.hide).rule(known)  # refuses names that are no class
+    PredictionOptions(hide=wanted.hide, least=wanted.least).rule(known)  # refuses names that are no class
     recordings = []
     for source, path, file in zip(sources, media, files, strict=True):
         hidden = tuple(name for name in wanted.hide if name in source.class_names)
-        recordings.append(_recording(source, path, options, _truth(truth, file), PredictionOptions(hide=hidden)))
+        prediction = PredictionOptions(hide=hidden, least=wanted.least)
+        recordings.append(_recording(source, path, options, _truth(truth, file), prediction))
     write_recordings(options.path, recordings)
     return options.path
 
@@ -87,7 +89,8 @@ def _recording(
 ) -> Recording:
     kind, names = source.score_kind, source.class_names
     rule = prediction.rule(names, merged=True)
-    merger = SegmentMerger(source.name, kind, rule)
+    least = prediction.least_of(0.0)
+    merger = SegmentMerger(source.name, kind, rule, least=least)
     rows = [row for row in source.predictions if row.end > 0]
     segments = [segment for row in rows for segment in merger.push(row, names)]
     media = None if path is None else link_media(path, options.path, options.embed)
@@ -103,6 +106,7 @@ def _recording(
             SIGMOID_THRESHOLD if kind == "sigmoid" else 0.0,
             "as streamed",
             tuple(index for index, name in enumerate(names) if not rule.shows(name)),
+            least,
         ),
         rows=packed_rows([row.begin for row in rows], hop, as_bytes(scores)),
         segments=[(item.start, item.end, item.label, item.score) for item in segments],

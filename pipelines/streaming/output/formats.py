@@ -43,6 +43,7 @@ class Content:
     shown: int  # classes named for each prediction, at the most
     scores: bool  # those of all classes too
     segments: bool
+    columns: int | None = None  # of the terminal that shows it; None: a file or a pipe, which takes lines of any length
 
 
 class JsonLines:
@@ -55,7 +56,10 @@ class JsonLines:
         return ""
 
     def prediction(self, prediction: Prediction) -> str:
-        return json_text(prediction.to_dict(self._scores)) + "\n"
+        line = json_text(prediction.to_dict())
+        if self._scores:  # as they stand: half of the line, and half of the time that it takes
+            line = f'{line[:-1]}, "scores": [{", ".join(prediction.score_texts())}]}}'
+        return line + "\n"
 
     def segment(self, segment: Segment, number: int) -> str:
         return json_text(segment.to_dict()) + "\n"
@@ -81,7 +85,8 @@ class Csv:
         return _csv_line(columns + [f"scores[{name}]" for name in self._class_names])
 
     def prediction(self, prediction: Prediction) -> str:
-        value = prediction.to_dict(bool(self._class_names))
+        value = prediction.to_dict()
+        scores = prediction.score_texts() if self._class_names else ()
         more = [item for pair in value["top"][1:] for item in pair]
         more += [""] * (2 * (self._top_k - 1) - len(more))  # a model may have fewer classes than another
         warmup = "true" if value["warmup"] else "false"
@@ -95,7 +100,7 @@ class Csv:
             *more,
             warmup,
         ]
-        return _csv_line([*cells, value["latency_ms"], *value.get("scores", ())])
+        return _csv_line([*cells, value["latency_ms"], *scores])
 
     def segment(self, segment: Segment, number: int) -> str:
         return _csv_line(list(segment.to_dict().values()))
@@ -104,8 +109,14 @@ class Csv:
 class TextLines:
     """Columns for people. With several sources, each line begins with its source."""
 
-    def __init__(self, class_names: Sequence[str], several: bool, models: Sequence[str] = ()) -> None:
-        """models: their names, where there are several, each with a label of its own in every line."""
+    def __init__(
+        self, class_names: Sequence[str], several: bool, models: Sequence[str] = (), columns: int | None = None
+    ) -> None:
+        """models: their names, where there are several, each with a label of its own in every line.
+
+        columns: what other classes are mentioned is left out where it would not fit.
+        """
+        self._columns = columns
         self._width = min(28, max(len(name) for name in class_names))
         self._several = several
         self._model_width = max(map(len, models), default=0)
@@ -117,10 +128,13 @@ class TextLines:
         # Where none of the classes is there, no score stands beside that, and all of the best are only mentioned.
         named, others = (prediction.top[:1], prediction.top[1:]) if prediction.label else ((), prediction.top)
         score = "".join(f"{100 * value:5.1f} %" for _, value in named)
-        rest = "  ".join(f"{name} {100 * value:.0f} %" for name, value in others)
         mark = "~" if prediction.warmup else " "
-        line = f"{_clock(prediction.time)} {mark} {prediction.label or NO_LABEL:{self._width}} {score:7}   {rest}"
-        return visible(f"{self._name(prediction.source, prediction.model)}{line}".rstrip()) + "\n"
+        line = f"{_clock(prediction.time)} {mark} {prediction.label or NO_LABEL:{self._width}} {score:7}   "
+        line = visible(f"{self._name(prediction.source, prediction.model)}{line}")
+        mentioned = [visible(f"{name} {100 * value:.0f} %") for name, value in others]
+        while self._columns is not None and mentioned and len(line + "  ".join(mentioned)) > self._columns:
+            mentioned.pop()
+        return (line + "  ".join(mentioned)).rstrip() + "\n"
 
     def segment(self, segment: Segment, number: int) -> str:
         line = f"{_clock(segment.start)} – {_clock(segment.end)}  {segment.label:{self._width}}"
@@ -195,7 +209,7 @@ def _csv(content: Content) -> Csv:
 
 def _text(content: Content) -> TextLines:
     models = content.models if len(content.models) > 1 else ()
-    return TextLines(content.class_names, content.several_sources, models)
+    return TextLines(content.class_names, content.several_sources, models, content.columns)
 
 
 # Every format that `--format` knows; the first is the default.

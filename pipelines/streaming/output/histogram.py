@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 RESOLUTION = 1.05  # each bin is 5 % wider than the one before
@@ -27,6 +29,11 @@ class TimeHistogram:
         self.count += times
         self.total += times * seconds
         self.largest = max(self.largest, seconds)
+
+    def add_all(self, seconds: Iterable[float]) -> None:
+        """Some durations; equal ones are counted together."""
+        for duration, times in Counter(seconds).items():
+            self.add(duration, times)
 
     def percentile(self, percent: float) -> float:
         """Seconds; 0 where nothing was counted."""

@@ -59,14 +59,15 @@ class Overlay:
             self._temporary.unlink(missing_ok=True)
             raise
 
-    def write(self, event: Prediction | SourceEnded) -> None:
+    def write(self, events: Sequence[Prediction | SourceEnded]) -> None:
         with self._writing():
-            if isinstance(event, Prediction):
-                self._draw_before(event.time)
-                self._prediction = event
-            else:
-                self._draw_before(float("inf"))
-                self._end = float("inf")
+            for event in events:
+                if isinstance(event, Prediction):
+                    self._draw_before(event.time)
+                    self._prediction = event
+                else:
+                    self._draw_before(float("inf"))
+                    self._end = float("inf")
 
     def close(self) -> None:
         """Give the file its name. After an interruption the video ends with the last prediction."""

@@ -84,7 +84,11 @@ class _Lines:
 
 
 def read_predictions_file(path: Path) -> list[PredictedSource]:
-    """The predictions of each source and model, in the order in which they first occur."""
+    """The predictions of each source and model, by the sources' names: lines come in the order of the moment."""
+    if path.is_dir():
+        page = path / "report.html"
+        other = f"the page of a run is {page}" if page.is_file() else "give a file of predictions in it"
+        raise InputError(f"{path} is a folder: {other}")
     groups: dict[tuple[str, str | None], _Lines] = {}
     read = 0  # bytes
     for row, size in _rows(path):
@@ -94,7 +98,8 @@ def read_predictions_file(path: Path) -> list[PredictedSource]:
         raise InputError(f"{path}: no predictions in it: write them with `cotrans stream FILE --out {path.name}`")
     if sum(len(lines.rows) * len(lines.names) for lines in groups.values()) > MOST_SCORES + SCORES_PER_BYTE * read:
         raise InputError(f"{path}: more classes than its model can have: not what `cotrans stream` wrote")
-    return [lines.source(*names, number) for number, (names, lines) in enumerate(groups.items())]
+    ordered = sorted(groups.items(), key=lambda group: group[0][0])
+    return [lines.source(*names, number) for number, (names, lines) in enumerate(ordered)]
 
 
 def _rows(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
@@ -107,7 +112,10 @@ def _rows(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file in UTF-8") from error
+        raise InputError(
+            f"{path}: no predictions, which are text: `cotrans stream {path.name} --report FILE.html` makes the page "
+            "of a recording at once"
+        ) from error
 
 
 def _row(where: str, text: str) -> dict[str, Any]:

@@ -59,12 +59,16 @@ class ReportSink:
         if self._truth is not None:
             self._truth.require_any([source.target for source in sources])
 
-    def write(self, event: Event) -> None:
+    def write(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._keep(event)
+
+    def _keep(self, event: Event) -> None:
         if isinstance(event, SourceEnded):
             if (kept := self._kept.get(event.number)) is not None:
                 kept.segments += kept.merger.finish(event.end)
             return
-        if event.end <= 0:  # a model with a lag speaks of what was before the stream
+        if event.early:
             return
         kept = self._of(event)
         kept.begins.append(event.begin)

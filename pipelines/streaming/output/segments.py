@@ -87,8 +87,7 @@ class SegmentMerger:
 
     def push(self, prediction: Prediction, class_names: tuple[str, ...]) -> list[Segment]:
         """The stretches that a frame ends, in order of their start."""
-        # The first predictions of a model with a lag speak of what was before the stream.
-        present = self._present(prediction, class_names) if prediction.end > 0 else {}
+        present = {} if prediction.early else self._present(prediction, class_names)
         slack = 0.5 * (prediction.end - prediction.begin)
         closed = []
         for label, track in list(self._tracks.items()):

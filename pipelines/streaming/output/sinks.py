@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -17,9 +17,9 @@ Event = Prediction | SourceEnded
 
 
 class Sink(Protocol):
-    """Takes the events of a stream in order."""
+    """Takes the events of a stream in order, as many at a time as one step gives."""
 
-    def write(self, event: Event) -> None: ...
+    def write(self, events: Sequence[Event]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -38,11 +38,11 @@ class FrameSink:
         self._target = TextTarget(target, form.header(), (state or {}).get("position"))
         self._form = form
 
-    def write(self, event: Event) -> None:
-        if not _failed(event):
+    def write(self, events: Sequence[Event]) -> None:
+        if not all(map(_failed, events)):
             self._target.begin()
-        if isinstance(event, Prediction):
-            self._target.write(self._form.prediction(event))
+        predictions = (event for event in events if isinstance(event, Prediction))
+        self._target.write("".join(map(self._form.prediction, predictions)))
 
     def close(self) -> None:
         self._target.close()
@@ -73,18 +73,20 @@ class SegmentSink:
             self._mergers[int(number)].restore(tracks)
         self._names = {int(number): name for number, (name, _) in state.get("open", {}).items()}
 
-    def write(self, event: Event) -> None:
-        if not _failed(event):
+    def write(self, events: Sequence[Event]) -> None:
+        if not all(map(_failed, events)):
             self._target.begin()
+        self._write([segment for event in events for segment in self._merged(event)])
+
+    def _merged(self, event: Event) -> list[Segment]:
+        """The stretches that are over with an event."""
         if isinstance(event, SourceEnded):
-            if event.number in self._mergers:
-                self._write(self._mergers.pop(event.number).finish(event.end))
-            return
+            return self._mergers.pop(event.number).finish(event.end) if event.number in self._mergers else []
         number = event.source_number
         if number not in self._mergers:
             self._mergers[number] = self._merger(number, event.source)
             self._names[number] = event.source
-        self._write(self._mergers[number].push(event, self._class_names(number)))
+        return self._mergers[number].push(event, self._class_names(number))
 
     def close(self) -> None:
         for number in list(self._mergers):
@@ -96,9 +98,9 @@ class SegmentSink:
         return {"position": self._target.position, "written": self._written, "open": unfinished}
 
     def _write(self, segments: list[Segment]) -> None:
-        for segment in segments:
-            self._written += 1
-            self._target.write(self._form.segment(segment, self._written))
+        numbered = enumerate(segments, self._written + 1)
+        self._target.write("".join([self._form.segment(segment, number) for number, segment in numbered]))
+        self._written += len(segments)
 
 
 class FolderSink:
@@ -116,17 +118,25 @@ class FolderSink:
         for number, sink_state in (state or {}).items():
             self._open(int(number), sink_state)
 
-    def write(self, event: Event) -> None:
-        number = event.number if isinstance(event, SourceEnded) else event.source_number
+    def write(self, events: Sequence[Event]) -> None:
+        by_source: dict[int, list[Event]] = {}
+        for event in events:
+            number = event.number if isinstance(event, SourceEnded) else event.source_number
+            by_source.setdefault(number, []).append(event)
+        for number, own in by_source.items():
+            self._write(number, own)
+
+    def _write(self, number: int, events: list[Event]) -> None:
+        """Events of one source."""
         if number not in self._sinks:
-            if _failed(event):
+            if all(map(_failed, events)):
                 return  # it never gave anything
             self._open(number, None)
         sink = self._sinks[number]
         if sink is None:
             return
         try:
-            sink.write(event)
+            sink.write(events)
         except InputError as error:
             self._fail(number, error)
 

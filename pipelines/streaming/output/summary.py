@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
@@ -89,15 +89,20 @@ class Statistics:
         with self._lock:
             self.stages[stage].add(seconds, times)
 
-    def predicted(self, source: int, seconds: float, latency: float, named: bool) -> None:
-        """A prediction for `seconds` of media, `latency` seconds after they had been played. named: it has a label."""
+    def took_each(self, stage: str, seconds: Iterable[float]) -> None:
+        """`took` for each of some times, of which many may be equal."""
+        with self._lock:
+            self.stages[stage].add_all(seconds)
+
+    def predicted(self, source: int, seconds: Sequence[float], latencies: Sequence[float], named: int) -> None:
+        """Predictions: the media that each is for, and how long after it. named: how many have a label."""
         with self._lock:
             counts = self.sources[source]
-            counts.frames += 1
+            counts.frames += len(latencies)
             counts.named += named
-            counts.seconds += seconds
-            counts.latency.add(latency)
-            self.stages["latency"].add(latency)
+            counts.seconds = sum(seconds, counts.seconds)
+            counts.latency.add_all(latencies)
+            self.stages["latency"].add_all(latencies)
 
     def dropped(self, source: int, rows: int) -> None:
         with self._lock:

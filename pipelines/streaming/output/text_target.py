@@ -72,13 +72,13 @@ class TextTarget:
             raise self._refusal(error) from error
 
     def _write_whole(self, data: bytes) -> None:
-        before = self._file.tell() if self._regular else 0
         left = memoryview(data)
         try:
             while left:
                 left = left[self._file.write(left) :]
         except OSError:
             if self._regular:
+                before = self._file.tell() - (len(data) - len(left))
                 self._file.truncate(before)
                 self._file.seek(before)
             raise

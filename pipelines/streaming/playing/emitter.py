@@ -62,6 +62,7 @@ class RowEmitter:
         self.context, self.number, self.source = context, number, source
         self.next = next_place
         self.media_end: float | None = None  # media seconds, once a source that plays once has been played
+        self.origin = context.options.start  # media seconds at which its first row begins
         self._slot = slot
         self._begun_at = next_place.row  # in the first pass
         self._reached = 0  # rows of the source that were ever there
@@ -85,11 +86,11 @@ class RowEmitter:
         """
         self._reached = max(self._reached, first + len(rows))
         options = self.context.options
-        before, wait = BEFORE[spec.align] * spec.hop, options.longest_lag if self.drops else None
+        before, wait = BEFORE[spec.align] * spec.hop, options.most_lag if self.drops else None
         ready = []
         for row, values in enumerate(rows[max(0, self.next.row - first) :], max(first, self.next.row)):
             index = self.next.index + row - self.next.row
-            moment = options.start + spec.row_time(index)
+            moment = self.origin + spec.row_time(index)
             self.next = Place(self.next.turn, row + 1, index + 1)
             ready.append(
                 Row(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 
-from pipelines.errors import InputError
+from pipelines.errors import InputError, UsageError
 from pipelines.features.request import DEFAULT_HOP
+from pipelines.features.row_clock import RowClock
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
 from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.emitter import RowEmitter
@@ -27,12 +28,15 @@ def play_rows(emitter: RowEmitter, begin_at: float | None) -> Turns[float]:
     opened = open_source_rows(source, model.model.config.input_width, model.features)
     rows = opened.rows
     spec = opened.spec or model.features or bare_spec(rows.width, options.hop)
+    if options.hop not in (None, spec.hop):
+        raise UsageError(f"--hop {options.hop:g}: {source.name} has rows every {spec.hop:g} s: leave it out")
     begin = math.ceil(options.start / spec.hop - 1e-9)
     count = len(rows) - begin
     if options.duration is not None:
-        count = min(count, round(options.duration / spec.hop))
+        count = min(count, RowClock(spec.hop).rows(options.duration))
     if count < 1:
         raise InputError(f"{source.name}: there is no row from --start {options.start:g} on")
+    emitter.origin = begin * spec.hop  # the rows are where they are, and --start may lie between two
     context.on_begin()
     context.on_length(emitter.number, None if options.loop else count * spec.hop)
     clock = PlaybackClock()
@@ -58,7 +62,7 @@ def bare_spec(width: int, hop: float | None) -> FeatureSpec:
 def _wait(emitter: RowEmitter, clock: PlaybackClock, media: float) -> Turns[None]:
     """Until a media time has been played. Where nothing may be dropped, a clock that ran ahead stands still."""
     lag = clock.lag(media)
-    if not emitter.drops and lag > emitter.context.options.longest_lag:
+    if not emitter.drops and lag > emitter.context.options.most_lag:
         clock.pause(lag)
     while clock.lag(media) < 0:
         if emitter.context.stop.is_set():

@@ -17,6 +17,7 @@ from pipelines.streaming.playing.pacing import PlaybackClock
 from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump
 from pipelines.streaming.playing.turns import Given, Turns
 
+SPARSE = 0.45  # of the pictures a second by which a model knows motion: with fewer it says little
 SHORT_BY = 1.0  # seconds that an address may give less than it states before it counts as cut off
 
 
@@ -68,10 +69,13 @@ class MediaPlayer:
             self._options.fast and source.repeatable,
             context.on_decoded,
             self.emitter.ring,
+            # A file is at hand before its time: then its rows do not wait for what a resampler holds back.
+            self._stream.audio_rate if source.repeatable and not video else None,
         )
         problem: Exception | None = None
         try:
             self.info = (yield from opened(pump, context.stop)).info
+            self._look_at_the_rate()
             self.emitter.drops = self.emitter.drops_when(live=self.live and source.kind != "pipe")
             context.on_begin()
             known = self._seconds_in_all < math.inf and not (self.live or self._options.loop)
@@ -86,6 +90,14 @@ class MediaPlayer:
         yield from pump.gone()
         if problem is not None:
             raise problem
+
+    def _look_at_the_rate(self) -> None:
+        """A remark where the source has so few pictures that motion is not what the model has learned."""
+        wanted, video = self._stream.motion_rate, self.info.video if self.info else None
+        if wanted and video and video.rate and video.rate < SPARSE * wanted and self.emitter.next.turn == 0:
+            self.emitter.remark(
+                f"{video.rate:.3g} pictures a second are few for a model that knows motion at {wanted:.3g}"
+            )
 
     @property
     def _duration(self) -> float | None:
@@ -206,7 +218,7 @@ class MediaPlayer:
         if self._unpaced or not self.clock.started or media <= self._cut:
             return
         lag = self.clock.lag(media)
-        if lag <= self._options.longest_lag:
+        if lag <= self._options.most_lag:
             return
         if self.emitter.drops and self._may_skip:
             self.emitter.context.on_dropped(self.emitter.number, self._skip_to_now())

@@ -78,7 +78,7 @@ def _play_connected(emitter: RowEmitter) -> Turns[None]:
         reason = "the connection ended"
         try:
             yield from player.play()
-            if not player.cut_off and (not player.live or options.reconnects == 0 or _played_enough(emitter, player)):
+            if not player.cut_off and (not player.live or options.attempts == 0 or _played_enough(emitter, player)):
                 return
         except CotransError as error:
             if lost_at is None and player.info is None:
@@ -91,8 +91,8 @@ def _play_connected(emitter: RowEmitter) -> Turns[None]:
         if emitter.next.index > before or lost_at is None:
             attempts, lost_at = 0, time.monotonic()
         attempts += 1
-        if attempts > options.reconnects:
-            tried = f" and did not come back in {options.reconnects} attempts" if options.reconnects else ""
+        if attempts > options.attempts:
+            tried = f" and did not come back in {options.attempts} attempts" if options.attempts else ""
             raise InputError(f"{emitter.source.name}: was lost ({reason}){tried}")
         delay = min(FIRST_DELAY * 2 ** (attempts - 1), LONGEST_DELAY)
         emitter.remark(f"connection lost ({reason}): trying again in {delay:g} s")

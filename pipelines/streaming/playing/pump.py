@@ -11,6 +11,7 @@ from typing import Protocol
 
 from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame
 from pipelines.features.media.joined_audio import in_larger_blocks
+from pipelines.features.media.resampled_audio import at_rate
 
 MediaItem = AudioBlock | VideoFrame
 # Pieces that may wait. A decoded picture of full HD takes 3 MB, a block of sound 0.1 MB at most, joined ones some MB.
@@ -63,14 +64,16 @@ class MediaPump:
         join_audio: bool,
         on_decoded: Callable[[float], None],
         on_message: Callable[[], None],
+        audio_rate: int | None = None,
     ) -> None:
         """join_audio: small blocks of sound in one piece: for throughput, at the cost of delay.
 
+        audio_rate: Hz that the sound is resampled to on the way; None: as it comes.
         on_message: called when there is something to `get`.
         """
         self._open = open_media
         self._on_message = on_message
-        self._join_audio = join_audio
+        self._join_audio, self._audio_rate = join_audio, audio_rate
         self._on_decoded = on_decoded
         self._stop = Event()
         ahead = VIDEO_AHEAD if video else JOINED_AHEAD if join_audio else AUDIO_AHEAD
@@ -104,6 +107,8 @@ class MediaPump:
             media = self._open(self._stop)
             self._put(Opened(media.info))
             items: Iterable[MediaItem] = in_larger_blocks(media) if self._join_audio else media
+            if self._audio_rate is not None:
+                items = at_rate(items, self._audio_rate)
             begin = time.monotonic()
             for item in items:
                 now = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress, zip_longest
 from operator import not_
@@ -39,13 +39,14 @@ class Mark:
     places: dict[int, Place]  # by source
     slots: dict[int, int]  # sources that are playing, with their rows of the state
     over: frozenset[int]
+    newest: dict[int, list[float]]  # by source: index, time, begin and end of its last row
 
 
 # Everything that one step gave, or a snapshot, or None: nothing more comes.
 Message = list[Result | Ended] | Mark | None
 
 # A chunk goes on for so many rows or seconds of media, whichever is less: predictions come more seldom, but still come.
-MOST_ROWS, LONGEST_CHUNK = 64, 5.0
+MOST_ROWS, LONGEST_CHUNK = 256, 10.0
 
 
 class EncoderStage:
@@ -74,6 +75,18 @@ class EncoderStage:
         self._chunks = chunks and session.model.takes_chunks
         self._saved = time.monotonic()
         self._newest: dict[int, Row] = {}  # by source
+        self._restarted: set[int] = set()  # sources whose window has restarted with a row that gave no result
+
+    def goes_on(self, source: int, slot: int, place: Place, newest: Sequence[float]) -> None:
+        """Where a source of a snapshot stands. newest: as in `Mark`; empty: not known."""
+        self.slots[source], self.places[source] = slot, place
+        if newest:
+            index, moment, begin, end = newest
+            now = time.monotonic()
+            values = np.zeros(0, np.float32)  # which the session has
+            self._newest[source] = Row(
+                source, int(index), place, moment, begin, end, values, now, 0.0, now, False, None
+            )
 
     def run(self) -> None:
         """Until all sources are over or the stream is stopped."""
@@ -120,29 +133,26 @@ class EncoderStage:
 
     def _chunk(self, slot: int, rows: list[Row]) -> list[Result | Ended]:
         session, statistics = self.session, self._statistics
-        if rows[0].restart and session.seen(slot):
-            session.restart([slot])
-        usable = [bool(np.isfinite(row.values).all()) for row in rows]
-        for row in compress(rows, map(not_, usable)):
-            self._on_broken(row, False)
-        rows = list(compress(rows, usable))
+        owed = self._restart(slot, rows[0]) if rows[0].restart and session.seen(slot) else []
+        values = np.stack([row.values for row in rows])
+        usable = _finite(values)
+        if not all(usable):
+            for row in compress(rows, map(not_, usable)):
+                self._leave_out(row, finite=False)
+            rows, values = list(compress(rows, usable)), values[usable]
         if not rows:
-            return []
+            return [*owed]
         begin = time.monotonic()
         seen = session.seen(slot)
-        scores = session.steps(slot, np.stack([row.values for row in rows]))
+        scores = session.steps(slot, values)
         statistics.took("encoder", (time.monotonic() - begin) / len(rows), len(rows))
         statistics.stepped()
+        statistics.took_each("features", (row.feature_seconds for row in rows))
+        statistics.took_each("wait", (begin - row.queued for row in rows))
         self.places[rows[-1].source] = rows[-1].place
         self.slots[rows[-1].source] = slot
         self._newest[rows[-1].source] = rows[-1]
-        for row in rows:
-            statistics.took("features", row.feature_seconds)
-            statistics.took("wait", begin - row.queued)
-        results: list[Result | Ended] = []
-        for number, (row, values) in enumerate(zip(rows, scores, strict=True), seen + 1):
-            results += self._usable(row, values, number)
-        return results
+        return [*owed, *self._usable(rows, scores, range(seen + 1, seen + len(rows) + 1))]
 
     def _end(self, slot: int, ended: Ended) -> list[Result | Ended]:
         """What is still to be said of a source that is over."""
@@ -153,35 +163,59 @@ class EncoderStage:
 
     def _step(self, rows: dict[int, Row]) -> list[Result]:
         session, statistics = self.session, self._statistics
-        restarting = [slot for slot, row in rows.items() if row.restart and session.seen(slot)]
-        if restarting:
-            session.restart(restarting)
+        restarting = {slot: row for slot, row in rows.items() if row.restart and session.seen(slot)}
+        owed = [result for slot, row in restarting.items() for result in self._restart(slot, row)]
         begin = time.monotonic()
         try:
             scores = session.step({slot: row.values for slot, row in rows.items()})
         except NonFiniteInputError as error:
             for slot in error.rows:
-                self._on_broken(rows.pop(slot), False)
-            return self._step(rows) if rows else []
+                self._leave_out(rows.pop(slot), finite=False)
+            return owed + (self._step(rows) if rows else [])
         seconds = time.monotonic() - begin
         statistics.took("encoder", seconds)
         statistics.stepped()
-        results: list[Result] = []
+        statistics.took_each("features", (row.feature_seconds for row in rows.values()))
+        statistics.took_each("wait", (begin - row.queued for row in rows.values()))
         for slot, row in rows.items():
-            statistics.took("features", row.feature_seconds)
-            statistics.took("wait", begin - row.queued)
             self.places[row.source] = row.place
             self.slots[row.source] = slot
             self._newest[row.source] = row
-            results += self._usable(row, scores[slot], session.seen(slot))
+        answers = np.stack([scores[slot] for slot in rows])
+        return owed + self._usable(list(rows.values()), answers, map(session.seen, rows))
+
+    def _restart(self, slot: int, row: Row) -> list[Result]:
+        """Let a window begin again with a row; what is owed to the rows before it, of a source that goes on.
+
+        They count as the last of these: the numbers after it belong to the rows that follow.
+        """
+        newest = self._newest.get(row.source)
+        owed = (
+            [replace(result, row=replace(result.row, index=newest.index)) for result in self._late(slot, row.source)]
+            if newest
+            else []
+        )
+        self.session.restart([slot])
+        return owed
+
+    def _usable(self, rows: Sequence[Row], scores: NDArray[np.float32], seen: Iterable[int]) -> list[Result]:
+        """The results of rows (rows, classes) whose scores are finite."""
+        results = []
+        for row, values, number, finite in zip(rows, scores, seen, _finite(scores), strict=True):
+            if not finite:
+                self._leave_out(row, finite=True)
+                continue
+            if row.source in self._restarted:
+                self._restarted.remove(row.source)
+                row = replace(row, restart=True)
+            results.append(Result(row, values, number))
         return results
 
-    def _usable(self, row: Row, scores: NDArray[np.float32], seen: int) -> list[Result]:
-        """The result of a row, or none where its scores are not finite."""
-        if np.isfinite(scores).all():
-            return [Result(row, scores, seen)]
-        self._on_broken(row, True)
-        return []
+    def _leave_out(self, row: Row, finite: bool) -> None:
+        """A row without a result. Where the window restarted with it, the next result has to say so."""
+        if row.restart:
+            self._restarted.add(row.source)
+        self._on_broken(row, finite)
 
     def _late(self, slot: int, source: int) -> list[Result]:
         """The answers that a model with a lag still owes to a source that is over, in rows that would have followed."""
@@ -201,8 +235,15 @@ class EncoderStage:
     def _mark(self) -> None:
         self._saved = time.monotonic()
         recent = {source: self.session.recent(slot) for source, slot in self.slots.items()}
-        mark = Mark(self.session.snapshot(), recent, dict(self.places), dict(self.slots), frozenset(self.over))
-        self._output.put(mark)
+        newest = {number: [row.index, row.time, row.begin, row.end] for number, row in self._newest.items()}
+        self._output.put(
+            Mark(self.session.snapshot(), recent, dict(self.places), dict(self.slots), frozenset(self.over), newest)
+        )
+
+
+def _finite(values: NDArray[np.float32]) -> list[bool]:
+    """Which rows of (rows, width) hold neither NaN nor infinity."""
+    return [bool(finite) for finite in np.atleast_1d(np.isfinite(values).all(axis=1))]
 
 
 def _following(row: Row, steps: int) -> Row:

@@ -43,9 +43,11 @@ def _choose(given: str | None, sources: Sequence[StreamSource]) -> ModelChoice:
         return ModelChoice(tuple(names))
     if (chosen := load_settings().default_model) is not None:
         return ModelChoice((chosen,))
-    tracks = tracks_of(Path(source.target) for source in sources if source.kind == "media" and not source.problem)
-    cameras = sum(source.kind == "camera" for source in sources)
-    others = len(sources) - tracks.files - cameras  # addresses, microphones, pipes: sound, as far as anybody knows
+    there = [source for source in sources if not source.problem]
+    tracks = tracks_of((Path(source.target) for source in there if source.kind == "media"), until_sound=True)
+    cameras = sum(source.kind == "camera" for source in there)
+    # Addresses, microphones, pipes: sound, as far as anybody knows.
+    others = any(source.kind not in ("media", "camera") for source in there)
     if not others and not tracks.with_sound and (tracks.with_pictures or cameras):
         return ModelChoice((FOR_PICTURES,), "pictures and no sound")
     return ModelChoice((FOR_SOUND,), "sound" if tracks.with_sound else None)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +34,11 @@ class Prediction:
     probabilities: NDArray[np.float64]  # (classes,) after softmax or sigmoid, smoothing and the order of the classes
     restart: bool = False  # the window restarted with this row
     model: str | None = None  # whose it is, where several models watch
+    early: bool = False  # a model with a lag speaks of what was before its window began: there is no such row
 
-    def to_dict(self, scores: bool = False) -> dict[str, Any]:
-        """A JSON line. scores: with the raw scores of all classes."""
-        value: dict[str, Any] = {
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON line, but for the raw scores of all classes."""
+        return {
             "source": self.source,
             **({} if self.model is None else {"model": self.model}),
             "index": self.index,
@@ -51,9 +51,22 @@ class Prediction:
             "warmup": self.warmup,
             "latency_ms": round(self.latency_ms, 3),
         }
-        if scores:
-            value["scores"] = [float(f"{score:.9g}") for score in self.scores.tolist()]
-        return value
+
+    def score_texts(self) -> list[str]:
+        """The raw scores as numbers of a text, to the last bit."""
+        return [f"{score:.9g}" for score in self.scores.tolist()]
+
+
+class Answer(NamedTuple):
+    """What one row says."""
+
+    probabilities: NDArray[np.float64]  # (classes,) in the order of the classes, smoothed
+    label: str | None
+    score: float  # probability of the best class
+    top: tuple[tuple[str, float], ...]  # best classes with their probabilities
+
+
+Values: TypeAlias = NDArray[np.float64]
 
 
 class Interpreter:
@@ -79,54 +92,78 @@ class Interpreter:
         self._rule = rule or LabelRule()
         self._rejection = rejection
         self._order = order
-        self._recent: deque[NDArray[np.float64]] = deque(maxlen=max(1, smooth_rows))
-        self._evidence: deque[float] = deque(maxlen=max(1, smooth_rows))
+        self._smooth_rows = max(1, smooth_rows)
+        self._evidence_rows = max(self._smooth_rows, 1 if rejection is None else rejection.over)
+        self.restart()
 
     def restart(self) -> None:
         """Forget what came before a gap."""
-        self._recent.clear()
-        self._evidence.clear()
+        self._recent = np.zeros((0, len(self.class_names)))  # (rows, classes) that still count, the evidence of which
+        self._evidence = np.zeros(0)  # (rows,) stands here
         if self._order is not None:
             self._order.restart()
 
-    def probabilities(self, scores: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(classes,) -> (classes,): the mean of the newest rows' probabilities, in the order of the classes."""
+    def answers(self, scores: NDArray[np.float32], heard: Sequence[int] | None = None) -> list[Answer]:
+        """What the next rows (rows, classes) of the source say. heard: as in `best`."""
         if self._rejection is None:
-            self._recent.append(probabilities(scores, self._score_kind))
+            single, evidence = probabilities(scores, self._score_kind), None
         else:
-            self._recent.append(self._rejection.probabilities(scores, self._score_kind))
-            self._evidence.append(float(self._rejection.evidence(scores)))
-        mean = self._recent[0] if len(self._recent) == 1 else np.mean(np.stack(list(self._recent)), axis=0)
-        return mean if self._order is None else self._order.push(mean)
+            single = self._rejection.probabilities(scores, self._score_kind)
+            known, self._evidence = self._smoothed(
+                self._evidence, self._rejection.evidence(scores), self._evidence_rows
+            )
+            evidence = known.tolist()
+        means, self._recent = self._smoothed(self._recent, single, self._smooth_rows)
+        if self._order is not None:
+            means = np.stack([self._order.push(row) for row in means])
+        return self.best(means, evidence, heard)
 
     def best(
-        self, probabilities: NDArray[np.float64], heard: int | None = None
-    ) -> tuple[str | None, float, tuple[tuple[str, float], ...]]:
-        """Label of the newest row, its score and the best classes, in order; equal ones in the checkpoint's order.
+        self,
+        probabilities: NDArray[np.float64],
+        evidence: Sequence[float] | None = None,
+        heard: Sequence[int] | None = None,
+    ) -> list[Answer]:
+        """Label, score and best classes of rows (rows, classes); equal ones in the checkpoint's order.
 
-        heard: rows of the stream so far, of which the first may need more evidence; None: many.
+        evidence: of each row, where the model has a rule for "none of these". heard: rows of the stream up to each, of
+        which the first may need more evidence; None: many.
         """
-        order = np.argsort(-probabilities, kind="stable")[: self._top_k]
-        top = tuple((self.class_names[place], float(probabilities[place])) for place in order)
-        label, score = top[0]
-        return (label if self._is_there(int(order[0]), score, heard) else None), score, top
+        order = np.argsort(-probabilities, axis=1, kind="stable")[:, : self._top_k]
+        scores = np.take_along_axis(probabilities, order, 1).tolist()
+        answers = []
+        for row, (places, values) in enumerate(zip(order.tolist(), scores, strict=True)):
+            top = tuple((self.class_names[place], value) for place, value in zip(places, values, strict=True))
+            known = None if evidence is None else evidence[row]
+            there = self._is_there(places[0], values[0], known, None if heard is None else heard[row])
+            answers.append(Answer(probabilities[row], top[0][0] if there else None, values[0], top))
+        return answers
 
-    def _is_there(self, best: int, score: float, heard: int | None) -> bool:
+    def _is_there(self, best: int, score: float, evidence: float | None, heard: int | None) -> bool:
         label = self.class_names[best]
         if not self._rule.shows(label):
             return False
         threshold = self._rule.threshold_of(label)
         if threshold is not None:
             return score >= threshold
-        if self._rejection is None:
+        if self._rejection is None or evidence is None:
             return True
-        return sum(self._evidence) / len(self._evidence) >= self._rejection.threshold_of(best, heard)
+        return evidence >= self._rejection.threshold_of(best, heard)
+
+    def _smoothed(self, before: Values, values: Values, rows: int) -> tuple[Values, Values]:
+        """The means of values, each with those before it, `rows` in all, and what still counts after them."""
+        joined = np.concatenate([before, values])
+        if rows > 1:
+            ends = range(len(before) + 1, len(joined) + 1)
+            values = np.stack([joined[max(0, end - rows) : end].mean(axis=0) for end in ends])
+        return values, joined[-self._evidence_rows :]
 
     def state(self) -> list[list[float]]:
         """Plain JSON values for a snapshot: probabilities, and the evidence after them where there is any."""
         if self._rejection is None:
-            return [row.tolist() for row in self._recent]
-        return [[*row.tolist(), known] for row, known in zip(self._recent, self._evidence, strict=True)]
+            rows: list[list[float]] = self._recent.tolist()
+            return rows
+        return [[*row, known] for row, known in zip(self._recent.tolist(), self._evidence.tolist(), strict=True)]
 
     def order_state(self) -> list[float]:
         """Plain JSON values for a snapshot: where in their order the classes stand, where they have one."""
@@ -138,6 +175,6 @@ class Interpreter:
         if self._order is not None:
             self._order.restore(order)
         classes = len(self.class_names)
-        for row in state:
-            self._recent.append(np.array(row[:classes], np.float64))
-            self._evidence.extend(row[classes:])
+        if state:
+            self._recent = np.array([row[:classes] for row in state], np.float64)
+            self._evidence = np.array([known for row in state for known in row[classes:]], np.float64)

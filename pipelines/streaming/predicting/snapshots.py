@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KEY = "stream"
 VERSION = "1"
+NEWER = ("activation",)  # settings that older snapshots do not say
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class SourceProgress:
     smoothing: list[list[float]]  # what the interpreter remembers
     recent: list[list[float]] = field(default_factory=list)  # rows that a lagging model's last answers depend on
     order: list[float] = field(default_factory=list)  # where it stands among classes that follow each other
+    newest: list[float] = field(default_factory=list)  # index, time, begin and end of its last row; older files: none
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def _check_whole(sources: Sequence[SourceProgress], state: StreamState, model: S
             if not all(0.0 <= value <= 1.0 for value in row[: model.config.classes]):
                 raise ValueError("probabilities that are none")
         _rows_of(source.recent, (model.config.input_width,))
+        _rows_of([source.newest], (0, 4))
         check_state(_rows_of([source.order], (0, model.config.classes + 1))[0], model.config.classes)
 
 
@@ -154,7 +157,7 @@ def check_same(path: Path, snapshot: StreamSnapshot, names: Sequence[str], setti
     if theirs != list(names):
         raise UsageError(f"{path} is a snapshot of {', '.join(theirs)}: name the same sources in the same order")
     for name, value in settings.items():
-        theirs_value = snapshot.settings.get(name)
+        theirs_value = snapshot.settings.get(name, value if name in NEWER else None)
         if theirs_value != value:
             raise UsageError(f"{path} was made with {name} {theirs_value}, not {value}: resume with the same")
     if snapshot.state.batch_size != settings["rows"]:

@@ -63,6 +63,7 @@ class StreamModel:
     def described(self) -> str:
         """The model and what it can hear or see, in one line."""
         none = ", or none of these" if self.rejection is not None else ""
+        none += "; RANDOM WEIGHTS in its features" if self.features is not None and self.features.untrained else ""
         return f"{self.name}: {listed(self.class_names, MOST_NAMED)}{none}"
 
 

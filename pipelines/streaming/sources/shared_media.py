@@ -52,6 +52,7 @@ class SharedMedia:
             self._turns[stream, id(source)] = turn + 1
             shared = self._passes.get((id(source), turn))
             if shared is None:
+                self._forget(source)
                 shared = self._passes[id(source), turn] = _Pass(self._wanted, source, play)
                 self.decodes += shared.media is not None
                 for other in range(len(self._wanted)):
@@ -63,6 +64,14 @@ class SharedMedia:
             # It lacks a track that some stream needs: each opens what it needs itself, and hears what is wrong.
             return open_media(source, audio, video, play, stop)
         return shared.readers[stream]
+
+    def _forget(self, source: StreamSource) -> None:
+        """Let passes go that every stream has gone through: a source may play again and again for days."""
+        key = id(source)
+        reading = [stream for stream in range(len(self._wanted)) if (stream, key) not in self._left]
+        oldest = min((self._turns.get((stream, key), 0) for stream in reading), default=0) - 1
+        for turn in [turn for number, turn in self._passes if number == key and turn < oldest]:
+            del self._passes[key, turn]
 
     def leave(self, stream: int, source: StreamSource) -> None:
         """A stream has no more use for a source: nobody waits for it."""
