@@ -145,12 +145,15 @@ def plot_timeline(
     weight = truth.any(axis=0) * 2.0 + scores.max(axis=0)
     first = np.argsort(-weight, kind="stable")[:_MOST_LINES].tolist()
     shown = [column for column in first if truth[:, column].any() or scores[:, column].max() >= 0.5] or first[:1]
-    seconds = np.arange(len(scores)) * hop
+    # Steps go from edge to edge of the frames, so that the last one is as wide as the others.
+    seconds = np.arange(len(scores) + 1) * hop
+    truth, scores = np.append(truth, truth[-1:], axis=0), np.append(scores, scores[-1:], axis=0)
     figure = _figure(9.0, 1.0 + 1.1 * len(shown))
     strips = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, column in zip(strips, shown, strict=True):
         axes.fill_between(seconds, 0, truth[:, column], step="post", color="C1", alpha=0.35, linewidth=0)
         axes.step(seconds, scores[:, column], where="post", color="C0", linewidth=1)
+        axes.set_xlim(0, seconds[-1])
         axes.set_ylim(0, 1)
         axes.set_ylabel(classes[column], rotation=0, ha="right", va="center")
         axes.set_yticks([0, 1])

@@ -44,6 +44,12 @@ def test_a_timeline_shows_what_happens_and_what_is_taken_for_it(tmp_path: Path) 
     assert "<!-- run -->" not in text
 
 
+def test_a_timeline_of_one_frame_is_a_frame_wide(tmp_path: Path) -> None:
+    path = tmp_path / "timeline.svg"
+    plot_timeline(path, 7.0, np.array([[0.9]]), np.array([[True]]), ["run"], "a video")
+    assert "<!-- 7 -->" in path.read_text(encoding="utf-8")  # the axis reaches its end
+
+
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
 def test_formats(tmp_path: Path, suffix: str, magic: bytes) -> None:
     path = tmp_path / f"figure.{suffix}"

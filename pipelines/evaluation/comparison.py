@@ -131,13 +131,17 @@ class Comparison:
     division: Mapping[str, Any]  # options of the dataset, as it was opened
     metric: str  # accuracy, mAP or mcAP
     items: int  # of the part, damaged ones included
-    hop: float | None
     rows: tuple[Row, ...]
     baseline: Baseline | None
     references: tuple[Reference, ...]  # classifiers without memory, of frames
     damaged: tuple[Damage, ...]  # items that no model, or not every model, was scored on
     notes: tuple[str, ...]
     media: Mapping[str, Path] = field(default_factory=dict)  # the files of recordings, where there are any
+
+    @property
+    def scored(self) -> int:
+        """Items that every model was scored on."""
+        return self.items - len(self.damaged)
 
 
 def compare_models(
@@ -179,7 +183,6 @@ def compare_models(
         division=data.options,
         metric="accuracy" if evaluation.detection is None else evaluation.detection.headline,
         items=data.items,
-        hop=dataset.hop,
         rows=tuple(rows),
         baseline=baseline,
         references=references,
@@ -257,6 +260,7 @@ def _evaluated(
             on_progress=None if on_rows is None else lambda mode, done, total: on_rows(name, mode, done, total),
             score_kind=checkpoint.score_kind,
             rejection=checkpoint.rejection,
+            least=checkpoint.least,
             order=checkpoint.order,
             foreign=[] if options.foreign is None else foreign_recordings(options.foreign, checkpoint.features),
             threshold=options.threshold,

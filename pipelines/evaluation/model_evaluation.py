@@ -63,6 +63,7 @@ class ModelEvaluation:
     cost: Cost
     damaged: tuple[Damage, ...]  # recordings that were left out
     options: DetectionOptions  # what it was scored by
+    hop: float | None  # seconds between the rows of its features; models that are compared may differ
     spotting: Spotting | None = None  # of datasets whose events are to be spotted
     other_sound: Spotting | None = None  # false alarms in foreign recordings, which have no event
     loss: PrecisionLoss | None = None  # of weights in fewer bits than float32
@@ -83,14 +84,15 @@ def evaluate_model(
     rejection: Rejection | None = None,
     foreign: Sequence[Recording] = (),
     threshold: float = THRESHOLD,
+    least: float = 0.0,
     run: RunModes | None = None,
     order: ClassOrder | None = None,
 ) -> ModelEvaluation:
     """Run `model` over the features of a split in each of `modes`; modes that disagree are an error.
 
     rejection: the model's rule for "none of these". foreign: recordings of no class, whose answer should be that, or in
-    which nothing should be spotted. threshold: probability of a spot. run: what runs the model, if not this process.
-    order: how the model's classes follow each other.
+    which nothing should be spotted. threshold: probability of a spot, least: seconds that it lasts at least. run: what
+    runs the model, if not this process. order: how the model's classes follow each other.
     """
     check_class_names(class_names, dataset)
     rules = detection_protocol(dataset, protocol)
@@ -115,11 +117,11 @@ def evaluate_model(
         )
         evaluations = [replace(evaluation, honesty=honesty) for evaluation in evaluations]
     predictions, lag = labelled[0].predictions, model.config.lag
-    spotting = _spotting(predictions, dataset, lag, threshold) if dataset.spotted else None
+    spotting = _spotting(predictions, dataset, lag, threshold, least) if dataset.spotted else None
     other_sound = None
     if foreign and dataset.kind == "frames":
         heard = run_model(model, list(foreign), "chunk", workers).outputs
-        other_sound = _spotting(_of_background(heard, dataset, lag, score_kind), dataset, lag, threshold)
+        other_sound = _spotting(_of_background(heard, dataset, lag, score_kind), dataset, lag, threshold, least)
     speeds = {run.mode: speed_of(run, dataset.hop) for run in runs}
     usable = [recording for recording in recordings if recording.name in runs[0].outputs]
     return ModelEvaluation(
@@ -133,6 +135,7 @@ def evaluate_model(
         cost=measure_cost(model),
         damaged=(*runs[0].damaged, *labelled[0].damaged),
         options=options,
+        hop=dataset.hop,
         spotting=spotting,
         other_sound=other_sound,
     )
@@ -163,13 +166,13 @@ def run_modes(
     ]
 
 
-def _spotting(predictions: Predictions, dataset: Dataset, lag: int, threshold: float) -> Spotting:
+def _spotting(predictions: Predictions, dataset: Dataset, lag: int, threshold: float, least: float) -> Spotting:
     if dataset.background is None or dataset.hop is None:
         raise UsageError(
             f"--foreign: dataset {dataset.name} has no class for frames in which nothing happens, or nobody knows how "
             "many there are in an hour, so false alarms cannot be counted: leave it out"
         )
-    return score_spotting(predictions, dataset.class_names, dataset.background, dataset.hop, lag, threshold)
+    return score_spotting(predictions, dataset.class_names, dataset.background, dataset.hop, lag, threshold, least)
 
 
 def _of_background(outputs: Mapping[str, Outputs], dataset: Dataset, lag: int, score_kind: ScoreKind) -> Predictions:

@@ -11,7 +11,7 @@ import torch
 
 from cotrans_cli.main import run
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.datasets.mixing.foreign_sound import RATE, foreign_sounds
+from pipelines.datasets.mixing.foreign_sound import foreign_sounds
 from pipelines.evaluation.scores.honesty import score_honesty
 from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
@@ -44,8 +44,8 @@ def test_evaluate_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         for fold in (1, 2):
             write_sound(tmp_path / "clips" / label / f"{fold}-1-A.wav", seconds=1.0, seed=fold)
     (tmp_path / "foreign").mkdir()
-    for place, (_, sound) in enumerate(foreign_sounds(1.0, each=1)):
-        soundfile.write(tmp_path / "foreign" / f"{place}.wav", sound, RATE)
+    for place, (_, sound, rate) in enumerate(foreign_sounds(1.0, each=1)):
+        soundfile.write(tmp_path / "foreign" / f"{place}.wav", sound, rate)
     spec = StreamFactory(FeatureRequest("logmel"), "cpu").prototype().spec
     torch.manual_seed(0)
     config = ModelConfig(spec.width, width=8, heads=2, feed_forward=8, blocks=1, window=4, classes=2)

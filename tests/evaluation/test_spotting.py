@@ -12,13 +12,16 @@ import torch
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item, Segment
 from pipelines.errors import UsageError
+from pipelines.evaluation.data.foreign import foreign_recordings
 from pipelines.evaluation.model_evaluation import evaluate_model
 from pipelines.evaluation.scores.predictions import make_predictions
-from pipelines.evaluation.scores.spotting import Spot, Spotting, score_spotting, spots
+from pipelines.evaluation.scores.spotting import Spot, Spotting, rows_of_a_spot, score_spotting, spots
 from pipelines.evaluation.tables.spotting_report import other_sound_line, spotting_line
 from pipelines.evaluation.tables.spotting_values import spotting_entries
+from pipelines.features.media import decode
 from pipelines.model import ContinualTransformer, ModelConfig
-from pipelines.running.runner import Recording
+from pipelines.running.runner import Recording, run_model
+from tests.streaming.made_streams import small_model, write_sound
 
 NAMES = ("background", "yes", "no")
 
@@ -31,11 +34,12 @@ def probabilities(labels: str, certainty: float = 0.8) -> np.ndarray:
     return scores
 
 
-def scored(heard: list[str], said: list[str], lag: int = 0, certainty: float = 0.8) -> Spotting:
+def scored(heard: list[str], said: list[str], lag: int = 0, certainty: float = 0.8, least: float = 0.0) -> Spotting:
     truth = np.concatenate([np.array([".yn".index(letter) for letter in each]) for each in said])
     videos = np.concatenate([np.full(len(each), number) for number, each in enumerate(said)])
     scores = np.concatenate([probabilities(each, certainty) for each in heard])
-    return score_spotting(make_predictions(scores, truth, videos, classes=NAMES), NAMES, 0, 0.1, lag)
+    predictions = make_predictions(scores, truth, videos, classes=NAMES)
+    return score_spotting(predictions, NAMES, 0, 0.1, lag, least=least)
 
 
 def test_spots_are_stretches_of_one_class_that_are_sure_enough() -> None:
@@ -60,6 +64,17 @@ def test_the_delay_counts_from_the_end_of_an_event_to_the_answer() -> None:
     assert scored(["........"], ["..yyyy.."]).delay is None
 
 
+def test_what_a_stream_leaves_out_is_no_spot() -> None:
+    assert [rows_of_a_spot(least, 0.08) for least in (0.0, 0.16, 0.2, 0.24, 0.25)] == [2, 2, 3, 3, 4]
+    assert rows_of_a_spot(0.3, 0.1) == 3  # 0.3 / 0.1 is a little less than 3
+    heard, said = ["yy..nnn.yyy."], ["yy..nnn....."]
+    assert scored(heard, said).found == 2
+    spotting = scored(heard, said, least=0.3)
+    assert (spotting.found, spotting.false_alarms) == (1, {"yes": 1, "no": 0})
+    assert spotting.delay == pytest.approx(0.0)  # certain with the third row
+    assert scored(heard, said, least=0.4).false_alarms == {"yes": 0, "no": 0}
+
+
 def test_recordings_do_not_run_into_each_other() -> None:
     assert scored(heard=["...y", "y..."], said=["....", "...."]).false_alarms == {"yes": 0, "no": 0}
 
@@ -72,6 +87,7 @@ def test_in_words_and_for_programs() -> None:
     )
     nothing = Spotting(0, 0, {"yes": 0}, 0.5, None)
     assert other_sound_line(nothing) == "other sound: 0.0 false alarms per hour: 0 in 0.50 h"
+    assert other_sound_line(Spotting(0, 0, {"yes": 0}, 11 / 3600, None)).endswith("0 in 11 s")
     assert spotting_entries(None, None) == {}
     entries = spotting_entries(spotting, nothing)
     assert entries["spotting"]["recall"] == 0.95 and entries["other_sound"]["false_alarms_per_hour"] == 0
@@ -95,5 +111,25 @@ def test_false_alarms_are_counted_in_foreign_recordings(tmp_path: Path) -> None:
         assert result.other_sound is not None
         assert result.other_sound.false_alarms == {"yes": alarms, "no": 0}
         assert result.other_sound.hours == pytest.approx(12 / 3600)
+        # The recordings last 5 and 7 s: a stream that tells of nothing below 6 s has one stretch to tell of.
+        longest = evaluate_model(model, NAMES, dataset, "test", foreign=foreign, least=6.0)
+        assert longest.spotting is not None and longest.spotting.found == 0
+        assert longest.other_sound is not None and longest.other_sound.false_alarms["yes"] == alarms // 2
     with pytest.raises(UsageError, match="false alarms cannot be counted"):
         evaluate_model(model, NAMES, replace(dataset, background=None, spotted=False), "test", foreign=foreign)
+
+
+def test_foreign_recordings_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model(tmp_path, "logmel", hop=0.1)
+    (tmp_path / "foreign").mkdir()
+    for number in range(2):
+        write_sound(tmp_path / "foreign" / f"{number}.wav", 1.0 + number)
+    decoded: list[str] = []
+    monkeypatch.setattr(
+        "pipelines.evaluation.data.foreign.decode",
+        lambda path, **tracks: decoded.append(path.name) or decode(path, **tracks),
+    )
+    assert isinstance(model.model, ContinualTransformer)
+    run = run_model(model.model, foreign_recordings(tmp_path / "foreign", model.features), "chunk")
+    assert [len(outputs.logits) for outputs in run.outputs.values()] == [10, 20]
+    assert sorted(decoded) == ["0.wav", "1.wav"]

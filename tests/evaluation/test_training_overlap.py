@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cotrans_cli.main import run
+from pipelines.datasets.source import DataSource, FeatureOptions
+from pipelines.evaluation.data.data_request import DataRequest
+from pipelines.evaluation.data.scored_data import ScoredData
 from pipelines.evaluation.data.training_overlap import seen_in_training
+from tests.datasets.dataset_builders import write_thumos_lstr
 from tests.evaluation.evaluation_problems import write_model
 
 CLASSES = ("background", "yes", "no")
@@ -49,4 +54,26 @@ def test_a_model_of_everybody_is_scored_on_the_first_speaker_with_a_remark(
     monkeypatch.delenv("COTRANS_DATA", raising=False)
     assert run(["evaluate", "--dataset", "digits", "--mode", "chunk", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["items"] > 0 and any("it may have seen" in note for note in result["notes"])
+    said = "was trained on everybody (--fold none): it may have seen what it is scored on"
+    assert result["items"] > 0 and any(said in note for note in result["notes"])
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "dataset", "given", "hop"),
+    [
+        ({"hop": 0.64}, "thumos14", None, 0.64),
+        ({"hop": 0.64}, "thumos14", 0.5, 0.5),  # what the user says
+        ({"hop": 0.64, "names": "logmel"}, "thumos14", None, 0.25),  # of an extractor, not of these files
+        ({"hop": 0.64}, "tvseries", None, 0.25),  # of other data
+        ({}, "thumos14", None, 0.25),
+    ],
+)
+def test_rows_last_as_long_as_training_said(
+    trained_on: dict[str, Any], dataset: str, given: float | None, hop: float, tmp_path: Path
+) -> None:
+    """Delays and alarms per hour are counted with it, and files of features do not say it."""
+    write_thumos_lstr(tmp_path / "thumos14", {"rgb": 4})
+    record = {"data": {"dataset": dataset}, "features": trained_on}
+    path = write_model(tmp_path / "m.safetensors", CLASSES, record=record)
+    source = DataSource("thumos14", tmp_path / "thumos14", features=FeatureOptions(file_hop=given))
+    assert ScoredData(DataRequest(source), path).dataset.hop == hop

@@ -37,16 +37,16 @@ class Contender:
 
 
 def find_contenders(texts: Sequence[str], dataset: str) -> tuple[Contender, ...]:
-    """What `--checkpoint` names: "PATH" or "NAME=PATH"; without any, the built-in model of the dataset."""
+    """What `--model` names: "PATH" or "NAME=PATH"; without any, the built-in model of the dataset."""
     if not texts:
         if dataset not in BUILT_IN:
             raise UsageError(
-                f"which model? --checkpoint names a file or the folder of a run, or a built-in model; only "
+                f"which model? --model names a file or the folder of a run, or a built-in model; only "
                 f"{', '.join(BUILT_IN)} have one by default"
             )
         name = BUILT_IN[dataset]
         if name not in builtin_names():
-            raise UsageError(f"the model {name} is not in this copy of cotrans: name another with --checkpoint")
+            raise UsageError(f"the model {name} is not in this copy of cotrans: name another with --model")
         return (Contender(name, (find_model(name),)),)
     return _with_different_names([_contender(text) for text in texts])
 

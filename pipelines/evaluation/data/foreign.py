@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from pipelines.running.runner import Recording
 
 
 def foreign_recordings(folder: Path, spec: FeatureSpec | None) -> list[Recording]:
-    """The media in a folder as recordings with a model's own features, computed when they are asked for."""
+    """The media in a folder as recordings with a model's own features, computed when they are asked for, and kept."""
     if spec is None:
         raise ConfigurationError("--foreign: the model does not say which features it takes, so it cannot play media")
     streams = StreamFactory.for_spec(spec)
@@ -29,6 +30,7 @@ def foreign_recordings(folder: Path, spec: FeatureSpec | None) -> list[Recording
 
 
 def _opener(path: Path, streams: StreamFactory) -> Callable[[], Rows]:
+    @cache  # who runs a model asks for the length first
     def rows() -> Rows:
         stream = streams.prototype()
         with decode(path, audio=stream.needs_audio, video=stream.needs_video) as reader:

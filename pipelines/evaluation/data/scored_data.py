@@ -168,7 +168,10 @@ def _completed(source: DataSource, record: Mapping[str, Any], same: bool | None)
         recorded = {key: value for key, value in recorded.items() if key not in dividing_options(recorded)}
     features = source.features
     trained_on = record.get("features", {})
-    if features.directory is not None and features.file_hop is None and recorded:
+    # Feature files of a published dataset rarely say their rate; whoever trained on them may have said it.
+    same_files = source.dataset != "folder" and record.get("data", {}).get("dataset") == source.dataset
+    same_files = same_files and features.request is None and "names" not in trained_on
+    if features.file_hop is None and (same_files or (features.directory is not None and recorded)):
         features = replace(features, file_hop=trained_on.get("hop"))
     cache = trained_on.get("cache")
     if features.cache is None and cache and Path(str(cache)).is_dir():

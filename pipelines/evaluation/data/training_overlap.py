@@ -75,6 +75,11 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
     trained, scored = (dividing_options(values) for values in (recorded_options(record, dataset), options))
     if trained == scored or _kept_out(trained, scored, part):
         return None
+    if trained.get("fold") == "none":
+        return (
+            f"{path} was trained on everybody (--fold none): it may have seen what it is scored on, and the score says "
+            "little about new recordings"
+        )
     return (
         f"{path} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what it is "
         "scored on"

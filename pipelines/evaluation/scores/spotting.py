@@ -1,12 +1,13 @@
 """Spotting: which events a stream of predictions finds, how soon, and how often it hears what is not there.
 
-A spot is a stretch of rows in a class other than the background, at least `LEAST_ROWS` long, whose best row is certain
-enough. An event is found by a spot of its class that begins while it lasts, or overlaps it. Spots that overlap no event
-of their class are false alarms.
+A spot is a stretch of rows in a class other than the background whose best row is certain enough. It is at least
+`LEAST_ROWS` long, and no shorter than what the model's stream would tell of. An event is found by a spot of its class
+that begins while it lasts, or overlaps it. Spots that overlap no event of their class are false alarms.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from pipelines.evaluation.scores.predictions import Predictions
 
 LEAST_ROWS = 2  # a single row is a flicker
+ROW_SLACK = 1e-6  # of a row: seconds are rounded
 THRESHOLD = 0.5  # probability of a spot's best row
 
 
@@ -49,13 +51,20 @@ class Spotting:
         return sum(self.false_alarms.values()) / max(self.hours, 1e-9)
 
 
-def spots(scores: NDArray[np.floating], background: int, threshold: float = THRESHOLD) -> list[Spot]:
-    """Spots in the probabilities (rows, classes) of one recording."""
+def rows_of_a_spot(least: float, hop: float) -> int:
+    """Rows that a spot has at least. least: seconds below which a model's stream leaves a stretch out."""
+    return max(LEAST_ROWS, math.ceil(least / hop - ROW_SLACK))
+
+
+def spots(
+    scores: NDArray[np.floating], background: int, threshold: float = THRESHOLD, rows: int = LEAST_ROWS
+) -> list[Spot]:
+    """Spots in the probabilities (rows, classes) of one recording, of so many rows or more."""
     best = scores.argmax(axis=1)
     return [
         spot
         for spot in _stretches(best, background)
-        if spot.end - spot.begin >= LEAST_ROWS and scores[spot.begin : spot.end, spot.label].max() >= threshold
+        if spot.end - spot.begin >= rows and scores[spot.begin : spot.end, spot.label].max() >= threshold
     ]
 
 
@@ -66,23 +75,28 @@ def score_spotting(
     hop: float,
     lag: int,
     threshold: float = THRESHOLD,
+    least: float = 0.0,
 ) -> Spotting:
-    """hop: seconds between rows; lag: rows by which answers come later than the row that they are about."""
+    """hop: seconds between rows; lag: rows by which answers come later than the row that they are about.
+
+    least: seconds below which a stretch is no spot.
+    """
+    rows = rows_of_a_spot(least, hop)
     truth = predictions.label if predictions.label.ndim == 1 else predictions.label.argmax(axis=1)
     events = hits = 0
     alarms = dict.fromkeys((name for number, name in enumerate(class_names) if number != background), 0)
     delays: list[float] = []
     edges = [*predictions.starts().tolist(), predictions.frames]
     for begin, end in pairwise(edges):
-        heard = spots(predictions.scores[begin:end], background, threshold)
+        heard = spots(predictions.scores[begin:end], background, threshold, rows)
         said = list(_stretches(truth[begin:end], background))
         for event in said:
             answers = [spot for spot in heard if _meets(spot, event)]
             events += 1
             if answers:
                 hits += 1
-                # Known once the second row of the spot has been answered.
-                known = max(answers[0].begin, event.begin) + LEAST_ROWS + lag
+                # Known once the spot is long enough.
+                known = max(answers[0].begin, event.begin) + rows + lag
                 delays.append((known - event.end) * hop)
         for spot in heard:
             if not any(_meets(spot, event) for event in said):

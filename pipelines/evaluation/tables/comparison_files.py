@@ -46,7 +46,7 @@ def _draw_timeline(path: Path, comparison: Comparison, video: str | None) -> Non
         raise UsageError(
             "a timeline is of labels for every frame, and this dataset has clips: draw the confusion matrix"
         )
-    if comparison.hop is None:
+    if row.first.hop is None:
         raise UsageError("a timeline has seconds, and nothing says how long a frame lasts: give --hop")
     columns = [predictions.classes.index(name) for name in score.classes]
     truth = predictions.positives(columns)
@@ -59,7 +59,7 @@ def _draw_timeline(path: Path, comparison: Comparison, video: str | None) -> Non
         )
     here = predictions.video == predictions.videos.index(video)
     plot_timeline(
-        path, comparison.hop, predictions.scores[here][:, columns], truth[here], score.classes, f"{row.name}: {video}"
+        path, row.first.hop, predictions.scores[here][:, columns], truth[here], score.classes, f"{row.name}: {video}"
     )
 
 

@@ -170,8 +170,7 @@ def class_table(comparison: Comparison) -> Table | None:
 def tables(comparison: Comparison) -> list[tuple[str, Table]]:
     """Titles and tables, the main one first."""
     division = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in comparison.division.items())
-    scored = comparison.items - len(comparison.damaged)
-    title = f"{comparison.dataset}, {comparison.part}: {counted(scored, 'recording')}"
+    title = f"{comparison.dataset}, {comparison.part}: {counted(comparison.scored, 'recording')}"
     title += f" ({division})" if division else ""
     titled: list[tuple[str, Table | None]] = [
         (title, main_table(comparison)),
@@ -217,7 +216,7 @@ def to_dict(comparison: Comparison) -> dict[str, Any]:
         "options": {key: str(value) for key, value in comparison.division.items()},
         "items": comparison.items,
         "damaged": [asdict(damage) for damage in comparison.damaged],
-        "hop": comparison.hop,
+        "hop": comparison.rows[0].first.hop,
         "baseline": None if comparison.baseline is None else _baseline_dict(comparison.baseline),
         "references": [_reference_dict(reference) for reference in comparison.references],
         "models": [_row_dict(row) for row in comparison.rows],

@@ -17,7 +17,7 @@ from pipelines.evaluation.scores.diagnosis import runs
 from pipelines.evaluation.scores.predictions import Predictions
 from pipelines.evaluation.scores.scoring import Evaluation
 from pipelines.evaluation.tables.behind_cells import MOST_CLASSES, ConfusionCells, clip_cells, frame_cells
-from pipelines.evaluation.tables.comparison_report import cost_points, main_table
+from pipelines.evaluation.tables.comparison_report import all_notes, cost_points, main_table
 from pipelines.files import write_text
 from pipelines.pages.media import guessed_link
 from pipelines.pages.packing import as_bytes, packed_rows
@@ -62,8 +62,8 @@ def write_comparison_page(path: Path, comparison: Comparison) -> None:
     title = f"{comparison.dataset}, {comparison.part}"
     data = {
         "title": title,
-        "said": counted(comparison.items, "recording"),
-        "notes": list(comparison.notes),
+        "said": counted(comparison.scored, "recording"),
+        "notes": all_notes(comparison),
         "metric": comparison.metric,
         "table": {"columns": list(table.columns), "rows": [list(row) for row in table.rows]},
         "points": [
@@ -82,22 +82,23 @@ def _model(row: Row, comparison: Comparison, page: Path) -> dict[str, Any]:
     predictions, evaluation = result.named, result.evaluation
     names = predictions.classes or tuple(f"class {number}" for number in range(predictions.width))
     cells = _cells(result, names)
-    worst = _worst(predictions, evaluation)
-    timelines = _timelines(predictions, worst, names, comparison.hop)
+    badness = _badness(predictions, evaluation)
+    worst = [int(index) for index in np.argsort(-badness, kind="stable")]
+    timelines = _timelines(predictions, worst, names, result.hop)
     shown = {*worst[:WORST], *timelines, *(_behind(cells))}
     return {
         "name": row.name,
         "headline": evaluation.headline(),
         "seeds": len(row.results),
         "classes": list(names),
-        "hop": comparison.hop,
+        "hop": result.hop,
         "perClass": _per_class(evaluation),
         "confusion": None if cells is None else _confusion(cells),
         "recordings": {
             str(index): _recording(predictions.videos[index], comparison.media, page, timelines.get(index))
             for index in sorted(shown)
         },
-        "worst": [[index, round(1 - float(_badness(predictions, evaluation)[index]), 4)] for index in worst[:WORST]],
+        "worst": [[index, round(1 - float(badness[index]), 4)] for index in worst[:WORST]],
     }
 
 
@@ -159,11 +160,6 @@ def _badness(predictions: Predictions, evaluation: Evaluation) -> NDArray[np.flo
     sums = np.bincount(predictions.video, weights=missed, minlength=len(predictions.videos))
     counts = np.bincount(predictions.video, minlength=len(predictions.videos))
     return np.asarray(sums / np.maximum(counts, 1), dtype=np.float64)
-
-
-def _worst(predictions: Predictions, evaluation: Evaluation) -> list[int]:
-    """Recordings from the worst on."""
-    return [int(index) for index in np.argsort(-_badness(predictions, evaluation), kind="stable")]
 
 
 def _timelines(

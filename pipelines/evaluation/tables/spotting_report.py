@@ -5,6 +5,8 @@ from __future__ import annotations
 from pipelines.evaluation.comparison import Comparison
 from pipelines.evaluation.scores.spotting import Spotting
 
+SHORTEST_HOURS = 0.1  # below, seconds say more
+
 
 def spotting_lines(comparison: Comparison) -> list[str]:
     """What each model spotted in its data and in other sound, where that was looked at."""
@@ -36,4 +38,5 @@ def _alarms(spotting: Spotting) -> str:
     count = sum(spotting.false_alarms.values())
     names = ", ".join(f"{name} {number}" for name, number in spotting.false_alarms.items() if number)
     by_class = f" ({names})" if names else ""
-    return f"{spotting.alarms_per_hour:.1f} false alarms per hour: {count} in {spotting.hours:.2f} h{by_class}"
+    length = f"{spotting.hours:.2f} h" if spotting.hours >= SHORTEST_HOURS else f"{3600 * spotting.hours:.0f} s"
+    return f"{spotting.alarms_per_hour:.1f} false alarms per hour: {count} in {length}{by_class}"
