@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.devices import DEVICES
-from pipelines.errors import ConfigurationError
+from pipelines.errors import ConfigurationError, InputError
 from pipelines.untrusted.toml import load_toml
 from pipelines.wording import did_you_mean
 
@@ -59,6 +59,13 @@ def cache_dir() -> Path:
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("cotrans"))
+
+
+def unwritable_cache(folder: Path, error: OSError) -> InputError:
+    """What a folder of the cache that cannot be written to is told as."""
+    return InputError(
+        f"cannot write to the cache folder {folder} ({error.strerror or error}); COTRANS_CACHE sets another"
+    )
 
 
 def _expanded(text: str, what: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from pipelines.wording import nearest
 
+MAY_BE_EMPTY = {"prefix"}  # of `convert`: the keys of an encoder may begin with their own names
 NUMBERS: dict[type, str] = {int: "a whole number", float: "a number"}
 
 
@@ -39,12 +41,15 @@ class CheckedCommand(TyperCommand):
         values, _, order = self._parsed(ctx, args)
         counts = Counter(parameter.name for parameter in order)
         for parameter in order:
-            given = list(_texts(values.get(parameter.name)))
-            if parameter.param_type_name == "argument":
-                if "" in given:
-                    name = (parameter.metavar or parameter.name.upper()).removesuffix("...")
-                    raise WrongArgument(f"{name} is empty: name something", ctx=ctx)
-            elif counts[parameter.name] > 1 and not (parameter.multiple or parameter.is_flag or parameter.count):
+            is_argument = parameter.param_type_name == "argument"
+            # "$UNSET" of a script; as a path it would be the current folder
+            if "" in _texts(values.get(parameter.name)) and parameter.name not in MAY_BE_EMPTY:
+                name = (parameter.metavar or parameter.name.upper()).removesuffix("...")
+                name, advice = (name, "name something") if is_argument else (parameter.opts[0], "give a value")
+                raise WrongArgument(f"{name} is empty: {advice}", ctx=ctx)
+            if is_argument:
+                continue
+            if counts[parameter.name] > 1 and not (parameter.multiple or parameter.is_flag or parameter.count):
                 joined = parameter.metavar is not None and "," in parameter.metavar
                 advice = "give it once, with commas between names" if joined else "give it once"
                 raise WrongArgument(f"{parameter.opts[0]} is given {counts[parameter.name]} times: {advice}", ctx=ctx)
@@ -70,7 +75,15 @@ class CheckedCommand(TyperCommand):
 
 
 class CheckedGroup(TyperGroup):
-    """A group of commands that says which one was meant."""
+    """A group of commands that says which one was meant, and by which signal it was ended."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _signals_kept():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _signals_kept():
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
@@ -79,6 +92,15 @@ class CheckedGroup(TyperGroup):
             advice = f" Did you mean '{near}'?" if near else ""
             raise WrongArgument(f"No such command '{name}'.{advice}", ctx=ctx)
         return super().resolve_command(ctx, args)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """An interrupt as an abort with its cause: newer versions of typer make a plain exit with code 130 of any."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise typer.Abort from stop
 
 
 def _kinds(annotation: Any) -> Iterator[type]:

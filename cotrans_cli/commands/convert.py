@@ -216,9 +216,10 @@ def convert(
         _show(conversion)
     if not conversion.left_out:
         return 0
+    advice = "" if allow_dropped else " (--allow-dropped if that is meant)"
     note(
         f"warning: the numbers differ from your model's: {', '.join(conversion.left_out)} left out, which the proof "
-        "does not cover (--allow-dropped if that is meant)"
+        f"does not cover{advice}"
     )
     return 0 if allow_dropped else LEFT_OUT
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cotrans_cli.arguments import dataset_options as options
+from cotrans_cli.display.columns import wrapped
 from cotrans_cli.display.console import note, print_json, print_line, result_console, status_console
 from cotrans_cli.display.download_progress import download_progress
 
@@ -20,16 +21,23 @@ app = typer.Typer(no_args_is_help=True, help="Fetch datasets and look at them.")
 EXAMPLES = """
 Examples:
 
+  cotrans data list      what can be fetched
+
+  cotrans data get digits --root digits/
+
   cotrans data inspect --dataset gtzan --root GTZAN/ --split fault-filtered
 
   cotrans data inspect --dataset thumos14 --root THUMOS14/ --feature-set kin
 
   cotrans data inspect --dataset folder --root my-sounds/ --validation 0.2 --json
 """
-GET_EXAMPLES = """
+LIST_EXAMPLES = """
 Examples:
 
-  cotrans data get      what there is
+  cotrans data list
+"""
+GET_EXAMPLES = """
+Examples:
 
   cotrans data get gtzan --root GTZAN/
 
@@ -65,10 +73,21 @@ def inspect(
         _show(report, assumed_hop=opened.spec is None and "hop" not in dataset_options)
 
 
+@app.command("list", epilog=LIST_EXAMPLES)
+def list_homes() -> None:
+    """Show the datasets that `cotrans data get` fetches: size, licence and what they are."""
+    from pipelines.datasets.published.homes import known_homes
+
+    for home in known_homes().values():
+        print_line(f"{home.name}  ({home.about_size / 1e6:,.1f} MB, {home.licence})")
+        for line in wrapped(home.title, indent="    "):
+            print_line(line)
+
+
 @app.command("get", epilog=GET_EXAMPLES)
 def get(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which one; without a name, what there is.")
+        str | None, typer.Argument(metavar="NAME", help="Which one; without a name, what `cotrans data list` says.")
     ] = None,
     root: Annotated[
         Path | None, typer.Option("--root", help="The folder to make (default: a folder of its name in COTRANS_DATA).")
@@ -78,12 +97,10 @@ def get(
     ] = False,
 ) -> None:
     """Fetch a dataset from its public home (resumable, checked) and unpack it."""
-    from pipelines.datasets.published.homes import default_root, find_home, get_dataset, known_homes
+    from pipelines.datasets.published.homes import default_root, find_home, get_dataset
 
     if name is None:
-        for home in known_homes().values():
-            print_line(f"{home.name:22}{home.about_size / 1e6:>8,.1f} MB  {home.licence}")
-            print_line(f"  {home.title}")
+        list_homes()
         return
     home = find_home(name)
     folder = default_root(home, root)

@@ -14,8 +14,7 @@ from cotrans_cli.commands.stream import stream
 from cotrans_cli.display.console import note, note_lines
 
 NEXT = """
-That was a continual transformer: four times a second, one token in and one
-prediction out. What to try next:
+That was a continual transformer: four times a second, one token in and one prediction out. What to try next:
   cotrans stream YOUR_FILE.mp4                   or a URL, camera:0, mic:
   cotrans stream SONG.mp3 --model music-genre    `cotrans models` lists them
   cotrans stream YOUR_FILE.wav --fast --segments --out labels.csv
@@ -42,7 +41,7 @@ def demo(
     note(f"Playing {clip.name}, 21 seconds from a synthesiser: a clock, rain, a helicopter.")
     code = stream([str(clip)], model="sound-events", fast=fast, plain=plain)
     if code == 0:
-        note_lines(NEXT)
+        note_lines(NEXT, indent=4)
         program = Path(sys.argv[0])
         if shutil.which("cotrans") is None and (program.parent / "activate").is_file():
             note_lines(NOT_ON_PATH.format(program=program, folder=program.parent))

@@ -15,6 +15,7 @@ from cotrans_cli.arguments.options import option, precision_option
 from cotrans_cli.display.console import note
 from cotrans_cli.display.evaluation import evaluation_progress, print_evaluation
 from cotrans_cli.display.wanted_output import WantedOutput
+from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     from pipelines.evaluation.comparison import ComparisonOptions
@@ -248,10 +249,10 @@ def evaluate(
 
     Beside the score stand MACs, parameters, state, time of a step and real-time factor.
     """
-    from pipelines.datasets.opening import MODULES, check_dataset_name
+    from pipelines.datasets.opening import check_dataset_name
     from pipelines.devices import use_threads
-    from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import ComparisonOptions, parse_modes
+    from pipelines.evaluation.data.data_of_run import data_of_run
     from pipelines.evaluation.data.data_request import parse_request
     from pipelines.evaluation.scores.diagnosis import DEFAULT_PRECISION
     from pipelines.evaluation.scores.smoothing import as_smoothing
@@ -259,7 +260,6 @@ def evaluate(
     from pipelines.evaluation.tables.page import check_report_path
     from pipelines.plots import check_plot_path
     from pipelines.shard import parse_shard
-    from pipelines.wording import alternatives
 
     if json + csv + markdown > 1:
         raise typer.BadParameter("choose one of --json, --csv and --markdown")
@@ -282,8 +282,11 @@ def evaluate(
         refuse_others(context, _OF_PARTS, "--merge takes the parts as they are")
         _merge([Path(name) for name in models or []], wanted)
         return
+    chosen = [*(models or []), *(model or []), *(checkpoint or [])]
     if dataset is None:
-        raise UsageError(f"which dataset? --dataset names one: {alternatives([*MODULES])}")
+        own = data_of_run(chosen, root)
+        dataset, root, dataset_options = own.dataset, own.root, {**own.options, **dataset_options}
+        wanted.remark(f"scored on what the run was trained for: {own}")
     check_dataset_name(dataset)
     options = ComparisonOptions(
         modes=parse_modes(mode.value),
@@ -295,7 +298,7 @@ def evaluate(
         bootstrap=bootstrap,
         seed=seed,
         baseline="auto" if baseline is None else "on" if baseline else "off",
-        detail=(at_precision or DEFAULT_PRECISION) if detail else None,
+        detail=(DEFAULT_PRECISION if at_precision is None else at_precision) if detail else None,
         threshold=threshold,
         workers=workers,
         device=device,
@@ -308,7 +311,6 @@ def evaluate(
         return
     use_threads(threads)
     request = parse_request(dataset, root, on, dataset_options, features, feature_option or [], weights or [], cache)
-    chosen = [*(models or []), *(model or []), *(checkpoint or [])]
     if (shard is None) != (out is None):
         raise UsageError("--shard I/N and --out PART.json go together: give both, or none of them")
     if shard is not None and out is not None:
@@ -374,7 +376,6 @@ def _merge(paths: list[Path], wanted: WantedOutput) -> None:
 
 
 def _score_file(path: Path, dataset: str, options: ComparisonOptions, wanted: WantedOutput) -> None:
-    from pipelines.errors import UsageError
     from pipelines.evaluation.comparison import scoring_options
     from pipelines.evaluation.scores.predictions import read_predictions
     from pipelines.evaluation.scores.scoring import score_predictions, write_confusion

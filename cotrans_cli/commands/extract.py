@@ -184,7 +184,8 @@ def _print(summary: Summary) -> None:
     if summary.missing:
         counts += f", {len(summary.missing)} missing"
     random = ", RANDOM WEIGHTS" if summary.random_weights else ""
-    print_line(f"{counts}: {summary.rows} rows of {summary.features} ({summary.width} wide{random}) in {summary.out}")
+    rows = counted(summary.rows, "row")
+    print_line(f"{counts}: {rows} of {summary.features} ({summary.width} wide{random}) in {summary.out}")
     if summary.media_seconds:
         factor = summary.media_seconds / summary.elapsed
         print_line(f"{summary.media_seconds:.1f} s of media in {summary.elapsed:.1f} s (× {factor:.1f} real time)")

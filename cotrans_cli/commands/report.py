@@ -41,6 +41,14 @@ def report(
             metavar="CLASS", help="Do not tell of this class; may be repeated.", show_default="background only"
         ),
     ] = None,
+    least: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Leave out segments that are shorter, as `stream --segments` does of models that say so.",
+            show_default="0: the predictions do not say it",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE.html", help="The page.", show_default="beside the predictions, by their name"),
@@ -54,5 +62,5 @@ def report(
     from pipelines.streaming.output.report_options import ReportOptions
 
     options = ReportOptions(out or predictions.with_suffix(".html"), embed, labels)
-    path = report_predictions(FileReport(predictions, options, tuple(media or ()), tuple(hide or ())))
+    path = report_predictions(FileReport(predictions, options, tuple(media or ()), tuple(hide or ()), least))
     note(f"wrote {path}")

@@ -11,7 +11,7 @@ import typer
 from cotrans_cli.arguments import feature_flags, serve_flags
 from cotrans_cli.arguments.choices import Precision
 from cotrans_cli.arguments.options import precision_option
-from cotrans_cli.display.console import note, on_terminal
+from cotrans_cli.display.console import note, note_if_slow, on_terminal
 from cotrans_cli.entry import exit_code
 from cotrans_cli.stopping import stopping
 
@@ -73,9 +73,14 @@ def stream(
         ),
     ] = None,
     longest_lag: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="How far behind `--late drop` begins to drop.", rich_help_panel=PACE),
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How far behind `--late drop` begins to drop.",
+            show_default="1",
+            rich_help_panel=PACE,
+        ),
+    ] = None,
     start: Annotated[
         float, typer.Option(metavar="SECONDS", help="Begin at this time of the media.", rich_help_panel=PACE)
     ] = 0.0,
@@ -233,14 +238,20 @@ def stream(
     snapshot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the state there.", rich_help_panel=FAULTS)
     ] = None,
-    every: Annotated[float, typer.Option(metavar="SECONDS", help="… this often.", rich_help_panel=FAULTS)] = 10.0,
+    every: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="… this often.", show_default="10", rich_help_panel=FAULTS),
+    ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Go on from a snapshot, with the same sources.", rich_help_panel=FAULTS),
     ] = None,
     reconnects: Annotated[
-        int, typer.Option(help="Attempts in a row to get a lost network source back.", rich_help_panel=FAULTS)
-    ] = 10,
+        int | None,
+        typer.Option(
+            help="Attempts in a row to get a lost network source back.", show_default="10", rich_help_panel=FAULTS
+        ),
+    ] = None,
     activation: Annotated[
         str | None,
         typer.Option(
@@ -265,10 +276,11 @@ def stream(
 
     The model says which features it takes; they are computed on the fly, exactly as `cotrans extract` does.
     """
+    from pipelines.errors import UsageError
     from pipelines.features.request import parse_weights
     from pipelines.quick_torch import defer_compiler
     from pipelines.settings import load_settings
-    from pipelines.streaming.options import PlayOptions, PredictionOptions
+    from pipelines.streaming.options import PlayOptions, PredictionOptions, pcm_options
     from pipelines.streaming.output.choice import OutputOptions
     from pipelines.streaming.predicting.label_rule import parse_thresholds
     from pipelines.streaming.predicting.model_choice import choose_models
@@ -285,7 +297,7 @@ def stream(
         duration=duration,
         loop=loop,
         at_once=at_once,
-        pcm=_pcm(rate, channels, sample_format),
+        pcm=pcm_options(rate, channels, sample_format),
         hop=hop,
         reconnects=reconnects,
         snapshot=snapshot,
@@ -298,12 +310,15 @@ def stream(
     written = OutputOptions(format, out, scores, segments)
     reported = _report(report, embed, truth)
     served = serve_flags.serve_options(serve, token, keep_serving)
-    opened = find_sources(sources)
+    with note_if_slow(f"looking for recordings in {', '.join(sources)}"):
+        opened = find_sources(sources)
     if all(source.problem for source in opened):  # no model is needed to say so
         for source in opened:
             note(f"cotrans: error: {source.problem}")
         return BAD_INPUTS
     play.check_sources(opened)
+    if len(opened) > at_once and not quiet:
+        note(f"{len(opened):,} sources: {at_once} play side by side (--at-once), the others wait for their turn")
     choice = choose_models(model, opened)
     request = feature_flags.feature_request(features, hop, option, weights, random_weights)
 
@@ -319,6 +334,8 @@ def stream(
     use_threads(settings.threads if threads is None else threads)
     nothing_else = out is not None or not (format or scores or segments)
     watching = nothing_else and not plain and can_show()
+    if top_k is not None and written.by_segments and not watching and overlay is None:
+        raise UsageError("--top-k is about single frames: it does not go with --segments, srt and vtt")
     options = RunOptions(
         play=play,
         prediction=prediction,
@@ -366,17 +383,6 @@ def stream(
         note(f"cotrans: error: {len(errors)} of {len(run.stream.sources)} {what} failed")
         return BAD_INPUTS
     return errors[0].exit_code if errors else 0
-
-
-def _pcm(rate: int | None, channels: int | None, sample_format: str | None) -> Any:
-    from pipelines.errors import UsageError
-    from pipelines.streaming.options import PcmOptions
-
-    if rate is None:
-        if channels is not None or sample_format is not None:
-            raise UsageError("--channels and --sample-format describe raw sound: give its --rate too")
-        return None
-    return PcmOptions(rate, 1 if channels is None else channels, "s16le" if sample_format is None else sample_format)
 
 
 def _report(path: Path | None, embed: bool, truth: Path | None) -> Any:

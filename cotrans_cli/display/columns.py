@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import textwrap
 from collections.abc import Sequence
 
 from cotrans_cli.display.console import on_terminal
+from cotrans_cli.display.line_breaks import broken
 from pipelines.wording import visible
 
 WIDEST = 10_000  # a file or a pipe has room for everything
@@ -53,6 +53,4 @@ def aligned(
 def wrapped(text: str, indent: str = "", available: int | None = None) -> list[str]:
     """A paragraph in lines that fit, broken between words."""
     width = min(room() if available is None else available, WIDEST)
-    return textwrap.wrap(
-        text, width, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    return broken(text, width, indent, indent)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
+from cotrans_cli.display.line_breaks import broken
 from pipelines.errors import InputError
 from pipelines.untrusted.parsing import json_text
 from pipelines.wording import visible, visible_lines
@@ -27,6 +30,7 @@ BAR_STYLES = {
     "progress.data.speed": "none",
 }
 
+A_MOMENT = 1.0  # seconds that need no word
 HANGING = 8  # columns by which the rest of a broken line of a result is indented
 
 
@@ -74,10 +78,22 @@ def note(message: str, indent: int = 0) -> None:
     print(_filled(message, indent) if sys.stderr.isatty() else message, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def note_lines(text: str) -> None:
-    """Several plain lines on stderr."""
+@contextmanager
+def note_if_slow(message: str) -> Iterator[None]:
+    """A line on stderr where what is under way takes longer than a moment: nobody waits before an empty screen."""
+    timer = Timer(A_MOMENT, note, [message])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def note_lines(text: str, indent: int = 0) -> None:
+    """Several plain lines on stderr. indent: where those go on that are themselves indented and do not fit."""
     for line in text.splitlines():
-        note(line)
+        note(line, indent if line.startswith(" ") else 0)
 
 
 def print_line(text: str = "") -> None:
@@ -95,7 +111,7 @@ def _filled(line: str, indent: int) -> str:
     """A line as several that fit the terminal; all but the first begin at column `indent`, where there is room."""
     width = shutil.get_terminal_size().columns
     hanging = " " * (indent if indent < width // 2 else 0)
-    return textwrap.fill(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False) or line
+    return "\n".join(broken(line, width, rest=hanging)) or line
 
 
 def print_json(value: Any) -> None:

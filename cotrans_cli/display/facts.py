@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cotrans_cli.display.console import print_line, result_console
+from cotrans_cli.display.line_breaks import broken
 from pipelines.wording import visible
+
+PADDING = 2  # columns after each column
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
@@ -20,7 +23,10 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table = Table(show_header=False, box=None, padding=(0, PADDING, 0, 0))
+    width = console.width - max(len(name) for name, _ in rows) - 2 * PADDING
     for name, text in rows:
-        table.add_row(Text(name, style="bold"), Text(text))
+        # What is longer than a line by itself, a path, goes on in the next: a part of it is no path.
+        shown = Text("\n".join(broken(text, max(width, 1))), overflow="fold")
+        table.add_row(Text(name, style="bold"), shown)
     console.print(table)

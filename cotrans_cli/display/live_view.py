@@ -38,6 +38,7 @@ NARROW = 48  # terminal columns below which there is no room for bars
 REMARKS = 3  # newest remarks that are shown
 REMARK = "#b5790a"  # can be read on black and on white, as the terminal's own yellow cannot
 NONE = "none of these"
+FRAME = 6  # columns that a panel's frame takes of the line at its foot
 
 
 class PlainObserver:
@@ -71,6 +72,7 @@ class _Shown:
     """What is known of one source."""
 
     name: str
+    model: str | None = None  # where several watch
     newest: Prediction | None = None
     strip: deque[tuple[str | None, bool]] = field(default_factory=lambda: deque(maxlen=STRIP))  # label, warm-up
     over: str | None = None  # "ended" or "failed"
@@ -82,6 +84,14 @@ class _Shown:
     def state(self) -> str:
         return self.over or ("playing" if self.newest else "waiting")
 
+    def called(self, width: int) -> str:
+        """The source, and who watches it; where there is no room, the end of both, which tells them apart."""
+        if self.model is None or len(f"{self.name} · {self.model}") <= width:
+            return _shortened(f"{self.name} · {self.model}" if self.model else self.name, width)
+        model = _shortened(self.model, max(4, (width - 1) // 2))
+        name, _, suffix = self.name.rpartition(".")
+        return f"{_shortened(name or suffix, max(4, width - 1 - len(model)))}·{model}"
+
 
 class LiveView:
     """A panel for each source. Predictions only leave their data here; drawing happens in rich's own thread."""
@@ -91,16 +101,18 @@ class LiveView:
         sources: Sequence[StreamSource],
         class_names: Sequence[str],
         console: Console,
-        heading: str = "",
+        headings: Sequence[str] = (),
         pictures: bool = True,
         paced: bool = True,
     ) -> None:
-        """sources: each once for every model. class_names: of all models. heading: what they can hear or see.
+        """sources: each once for every model. class_names: of all models. headings: what each can hear or see.
 
         paced: in real time; otherwise rows wait in line, and latency says nothing.
         """
-        self._heading, self._pictures, self._paced = heading, pictures, paced
-        self._shown = [_Shown(source.name + (f" · {source.model}" if source.model else "")) for source in sources]
+        self._headings, self._pictures, self._paced = tuple(headings), pictures, paced
+        # Of several models that watch one source, the first: where panels lie on each other, its picture is for all.
+        self._firsts = [source.model == sources[0].model for source in sources]
+        self._shown = [_Shown(source.name, source.model) for source in sources]
         colours = PALETTE if console.color_system in ("256", "truecolor") else SIXTEEN
         self._colours = class_colours(class_names, colours)
         self._label_width = max(len(name) for name in class_names)
@@ -150,17 +162,22 @@ class LiveView:
 
         width, height = options.max_width, console.height
         columns = 2 if width >= TWO_COLUMNS and len(self._shown) > 1 else 1
-        if self._heading:
-            yield Text(self._heading, style="dim", overflow="ellipsis", no_wrap=True)
+        if self._headings:
+            share = (width - 2 * (len(self._headings) - 1)) // len(self._headings)
+            parts = [Text(heading, style="dim", no_wrap=True) for heading in self._headings]
+            for part in parts:
+                part.truncate(share, overflow="ellipsis")
+            yield Text("; ", style="dim", no_wrap=True).join(parts)
             height -= 1
         room = (height - REMARKS - 1) * columns
         tall = len(self._top(self._shown[0])) + 5
         if width < NARROW or tall * len(self._shown) > max(room, tall):
             yield from self._lines(width, height - REMARKS - 1)
         else:
-            spare = room // len(self._shown) - tall  # lines that are left for each source's picture
+            drawn = self._firsts if columns == 1 else [True] * len(self._shown)
+            spare = (room - tall * len(drawn)) // sum(drawn)  # lines that are left for each picture
             wide = width if columns == 1 else (width - 1) // 2
-            panels = [self._panel(number, wide, spare) for number in range(len(self._shown))]
+            panels = [self._panel(number, wide, spare if drawn[number] else 0) for number in range(len(drawn))]
             if columns == 1:
                 yield from panels
             else:
@@ -176,12 +193,8 @@ class LiveView:
 
         shown = self._shown[number]
         inner = width - 4
-        head = Text(_shortened(shown.name, max(8, width - 22)), style="bold")
-        time = self._progress(number, width) if shown.newest else ""
-        playing = "warming up" if shown.newest and shown.newest.warmup else ""
-        if shown.newest and shown.newest.label is None:
-            playing = f"{playing} · {NONE}" if playing else NONE
-        foot = "  ".join(part for part in (time, playing if shown.state == "playing" else shown.state) if part)
+        head = Text(shown.called(max(8, width - 22)), style="bold")
+        foot = self._foot(number, width)
         body: list[RenderableType] = [Text(shown.error, style=REMARK)] if shown.error else []
         if not body:
             if shown.picture is not None and self._colourful and spare >= LEAST_PICTURE:
@@ -198,6 +211,18 @@ class LiveView:
             width=width,
             border_style="red" if shown.over == "failed" else "dim" if shown.over else "none",
         )
+
+    def _foot(self, number: int, width: int) -> str:
+        """How far a source is and what it does: what there is no room for is left out, not cut off."""
+        shown = self._shown[number]
+        times = [self._progress(number, width), self._progress(number, 0)] if shown.newest else [""]
+        doing = [shown.state]
+        if shown.state == "playing":
+            warming = "warming up" if shown.newest and shown.newest.warmup else ""
+            none = NONE if shown.newest and shown.newest.label is None else ""
+            doing = [" · ".join(part for part in (warming, none) if part), none]
+        choices = ["  ".join(part for part in (time, state) if part) for state in doing for time in times]
+        return next((foot for foot in choices if len(foot) <= width - FRAME), choices[-1])
 
     def _progress(self, number: int, width: int) -> str:
         """Where a source is: of a file also how far, and how long it takes still."""
@@ -278,7 +303,7 @@ class LiveView:
         yield from (self._line(number, width) for number in numbers)
         if hidden := Counter(shown.state for number, shown in enumerate(self._shown) if number not in numbers):
             counts = ", ".join(f"{count} {state}" for state, count in hidden.items())
-            yield Text(f"… and {hidden.total()} more: {counts}", style="dim", overflow="ellipsis", no_wrap=True)
+            yield Text(f"… and {hidden.total():,} more: {counts}", style="dim", overflow="ellipsis", no_wrap=True)
 
     def _line(self, number: int, width: int) -> Text:
         """One source in one line, where there is no room for panels."""
@@ -287,7 +312,7 @@ class LiveView:
         shown = self._shown[number]
         line = Text(no_wrap=True, overflow="ellipsis")
         room = min(20, max(6, width // 4))
-        line.append(f"{_shortened(shown.name, room):{room}} ", style="bold")
+        line.append(f"{shown.called(room):{room}} ", style="bold")
         if shown.newest is None:
             line.append(shown.error or shown.state, style=REMARK if shown.error else "dim")
             return line
@@ -298,7 +323,7 @@ class LiveView:
             line.append(f"{_shortened('–', names):{names}}        ", style="dim")
         else:
             line.append(f"{_shortened(label, names):{names}} {100 * score:4.0f} % ", style=self._colours[label])
-        if shown.over:
+        if shown.over and line.cell_len + len(shown.over) <= width:  # left out, not cut off
             line.append(f"{shown.over} ", style="dim")
         line.append_text(self._strip(shown, max(0, width - line.cell_len)))
         return line
@@ -325,7 +350,7 @@ def observing(
 
     console = result_console()
     names = [name for model in models for name in model.class_names]
-    view = LiveView(sources, names, console, "; ".join(model.described for model in models), pictures, paced)
+    view = LiveView(sources, names, console, [model.described for model in models], pictures, paced)
     live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
     with Live(view, console=console, **live_options) as drawing:
         yield view

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.display.console import note, print_line, status_console
+from cotrans_cli.display.line_breaks import broken
 from pipelines.wording import counted
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 NAMES = {"accuracy": "accuracy", "accuracy_mean": "accuracy (mean)", "accuracy_vote": "accuracy (vote)", "map": "mAP"}
 
 SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line
+ROOM_FOR_ALL, SHORT_BAR = 80, 8  # columns: of the terminal, below which the bar is short and alone with what is left
 MISSED_LEAST = ("accuracy_vote", "rate", "seconds", "accuracy_mean")  # of that line, in this order
 
 
@@ -76,7 +78,8 @@ class TrainingProgress:
         if self._quiet:
             return
         if self._bar is not None:
-            self._bar.console.print(text, markup=False, highlight=False)
+            lines = broken(text, self._bar.console.width) if len(text) > self._bar.console.width else [text]
+            self._bar.console.print("\n".join(lines), markup=False, highlight=False)
         else:
             note(text)
 
@@ -90,11 +93,12 @@ def training_progress(quiet: bool) -> Iterator[TrainingProgress]:
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+    narrow = console.width < ROOM_FOR_ALL
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
+        BarColumn(SHORT_BAR) if narrow else BarColumn(),
+        *([] if narrow else [TimeElapsedColumn()]),
+        TextColumn("left" if narrow else "· left"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[text]}", markup=False),
     )
@@ -137,7 +141,7 @@ def print_result(result: RunResult) -> None:
     if result.below_baseline:
         from pipelines.training.fitting.baseline import WHAT_TO_TRY
 
-        note(f"worse than a classifier of single rows: the memory is worth nothing yet; try {WHAT_TO_TRY}")
+        note(f"no better than a classifier of single rows: the memory is worth nothing yet; try {WHAT_TO_TRY}")
 
 
 def baseline_text(scores: PerFrameScores) -> str:

@@ -33,6 +33,11 @@ class WantedOutput:
         outputs = (("--plot", self.plot), ("--save", self.save), ("--report", self.report))
         refuse_overwriting([(name, path) for name, path in outputs if path], inputs)
 
+    def remark(self, text: str) -> None:
+        """Something that a reader of the figures should know."""
+        if not self.quiet:
+            note(text)
+
     def show(self, comparison: Comparison) -> None:
         from pipelines.evaluation.tables.comparison_files import draw_comparison, save_predictions
 

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from cotrans_cli.main import run
+from pipelines.checkpoints.checkpoint import load_checkpoint, save_checkpoint
 from pipelines.streaming.sources.source import find_sources
+from tests.streaming.made_streams import write_model, write_sound
 
 
 @pytest.mark.parametrize(
@@ -25,6 +27,12 @@ from pipelines.streaming.sources.source import find_sources
         ["convert", ""],
         ["info", ""],
         ["weights", "get", ""],
+        ["stream", "weights/demo/demo.ogg", "--fast", "--out", ""],
+        ["stream", "weights/demo/demo.ogg", "--model="],
+        ["stream", "weights/demo/demo.ogg", "--only", "dog", "--only", ""],
+        ["extract", "weights/demo/demo.ogg", "--features", "logmel", "--out", ""],
+        ["train", "weights/demo", "--out", ""],
+        ["convert", "tests/golden/oadtr_b1.pth", "-o", ""],
     ],
 )
 def test_an_empty_name_is_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,8 +72,26 @@ def test_a_feature_file_of_nan_alone_is_an_error(tmp_path: Path, capsys: pytest.
 
     width = open_model("spoken-digits").model.config.input_width
     np.save(path, np.full((20, width), np.nan, np.float32))
-    assert run(["stream", str(path), "--model", "spoken-digits", "--fast", "--hop", "0.05", "--plain"]) == 3
+    assert run(["stream", str(path), "--model", "spoken-digits", "--fast", "--plain"]) == 3
     assert "every row (20) holds NaN" in capsys.readouterr().err
+
+
+def test_what_would_change_nothing_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model, or the file, says how far apart rows are; and nothing is saved without a place for it."""
+    sound, model = str(write_sound(tmp_path / "a.wav", 0.5)), str(write_model(tmp_path / "m.safetensors", "logmel"))
+    rows = tmp_path / "rows.safetensors"  # the same model, which does not say what its rows are
+    checkpoint = load_checkpoint(Path(model))
+    save_checkpoint(rows, checkpoint.model, checkpoint.class_names, None)
+    assert run(["extract", sound, "--features", "logmel", "--hop", "0.1", "--out", str(tmp_path / "out")]) == 0
+    extracted = str(tmp_path / "out" / "a.npy")
+    for words, said in (
+        ([sound, "--model", model, "--hop", "0.2"], f"--hop 0.2: {model} takes rows every 0.1 s: leave it out"),
+        ([extracted, "--model", str(rows), "--hop", "0.2"], "has rows every 0.1 s: leave it out"),
+        ([sound, "--model", model, "--every", "3"], "--every is how often the state is saved: add --snapshot FILE"),
+    ):
+        assert run(["stream", *words, "--fast", "--plain", "-q"]) == 2
+        assert said in capsys.readouterr().err
+    assert run(["stream", extracted, "--model", str(rows), "--hop", "0.1", "--fast", "--plain", "-q"]) == 0
 
 
 def test_a_folder_of_sources_is_mirrored(tmp_path: Path) -> None:

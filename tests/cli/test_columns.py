@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.text import Text
 
 from cotrans_cli.display.columns import aligned, parts_that_fit, wrapped
-from cotrans_cli.display.console import note, print_json, print_line
+from cotrans_cli.display.console import note, note_if_slow, print_json, print_line
+from cotrans_cli.display.facts import print_facts
 from cotrans_cli.display.training_progress import epoch_line
 from cotrans_cli.main import run
 from pipelines.training.events import EpochDone
@@ -40,6 +45,22 @@ def test_paragraphs_break_between_words(words: list[str], available: int) -> Non
     assert all(len(line) <= available for line in lines)
 
 
+@given(st.lists(st.sampled_from(["accuracy", "100.00 %", "0.25 s", "× 3.5", "mean", "26.5 KiB"])), st.integers(12, 60))
+def test_numbers_stay_with_their_units(words: list[str], available: int) -> None:
+    lines = wrapped(" ".join(words), available=available)
+    assert " ".join(lines) == " ".join(words)
+    assert not any(line.endswith("×") or line.split()[0] in ("%", "s", "KiB") for line in lines)
+
+
+def test_long_facts_go_on_below(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("cotrans_cli.display.facts.result_console", lambda: Console(width=40, force_terminal=True))
+    path = "/a/folder/with/a/long/name/and/another/" + "x" * 30
+    print_facts([("file", path), ("features", "musicnn+logmel, one row every 0.25 s")])
+    first, second, third, *rest = [Text.from_ansi(line).plain for line in capsys.readouterr().out.splitlines()]
+    assert [line[10:].strip() for line in (first, second, third)] == [path[:28], path[28:56], path[56:]]
+    assert [line[10:].strip() for line in rest] == ["musicnn+logmel, one row", "every 0.25 s"]
+
+
 @pytest.mark.parametrize("width", [None, 60, 80, 120])
 def test_an_epoch_is_one_line(width: int | None) -> None:
     scores = Scores(loss=0.306, accuracy=0.9565, accuracy_mean=1.0, accuracy_vote=1.0)
@@ -47,6 +68,19 @@ def test_an_epoch_is_one_line(width: int | None) -> None:
     line = epoch_line(event, width)
     assert line.startswith("* epoch  12  loss 0.868 / 0.306  accuracy 95.65 %") and len(line) <= (width or 120)
     assert ("lr 0.00091" in line) == (width in (None, 120)) and ("vote" in line) == (width in (None, 120))
+
+
+def test_only_what_takes_longer_than_a_moment_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cotrans_cli.display.console.A_MOMENT", 0.05)
+    with note_if_slow("looking for recordings"):
+        pass
+    time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+    with note_if_slow("looking for recordings"):
+        time.sleep(0.2)
+    assert capsys.readouterr().err == "looking for recordings\n"
 
 
 def test_a_note_goes_on_below_its_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

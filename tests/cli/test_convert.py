@@ -192,7 +192,9 @@ def test_what_is_left_out_is_a_warning_with_an_exit_code(tmp_path: Path, capsys:
     assert run(known) == 5
     printed = capsys.readouterr()
     assert "the numbers differ from your model's: pos_embed" in printed.err and "wrote" in printed.out
+    assert "(--allow-dropped if that is meant)" in printed.err and ", no positions, " in printed.out
     assert run([*known, "--allow-dropped"]) == 0
+    assert capsys.readouterr().err.rstrip().endswith("which the proof does not cover")
     assert run([*known[:6], "--force"]) == 0  # with its positions it is the whole model
     assert "static positions" in capsys.readouterr().out
 
@@ -232,9 +234,13 @@ def test_a_converted_model_plays_a_video(work: Path, capsys: Output) -> None:
     features = load_checkpoint(work / "two_stream.cotrans.safetensors").features
     assert features is not None and features.width == 4096 and all(part.weights == "random" for part in features.parts)
     capsys.readouterr()
-    arguments = ["stream", "video.mp4", "--model", "two_stream.cotrans.safetensors", "--fast", "--plain", "-q"]
+    assert run(["info", "two_stream.cotrans.safetensors"]) == 0
+    assert "resnet50+resnet50-flow, one row every 0.5 s, RANDOM WEIGHTS" in capsys.readouterr().out
+    arguments = ["stream", "video.mp4", "--model", "two_stream.cotrans.safetensors", "--fast", "--plain"]
     assert run([*arguments, "--format", "jsonl"]) == 0
-    first = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr()
+    first = said.out.splitlines()
+    assert "RANDOM WEIGHTS in its features" in said.err
     assert len(first) == 3 and all("label" in json.loads(line) for line in first)
     # A file that was converted without them takes them on the command line of stream.
     assert run(["convert", "two_stream.pth", "--no-class-token", "--out", "bare.safetensors"]) == 0

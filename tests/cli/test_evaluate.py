@@ -222,6 +222,8 @@ def test_single_rows_stand_beside_models_of_frames(tmp_path: Path, capsys: Outpu
     assert diagnosis["precision"] == 0.5 and diagnosis["hours"] == pytest.approx(values["frames"] * 0.5 / 3600)
     assert diagnosis["total"]["actions"] == sum(counts["actions"] for counts in diagnosis["classes"]) > 0
     assert len(values["stages"]["mAP"]) == 10
+    code, line = mistake(capsys, *common, "--detail", "--at-precision", 0, "--hop", 0.5)
+    assert code == 4 and "must be above 0 and at most 1, not 0.0" in line
     assert evaluate(*common, "--detail", "--plot", tmp_path / "t.svg", "--plot-kind", "timeline") == 0
     printed = capsys.readouterr().out
     assert "single rows, network" in printed and "false alarms per hour" in printed

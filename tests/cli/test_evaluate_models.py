@@ -28,6 +28,35 @@ def test_a_model_is_an_argument_or_an_option(tmp_path: Path, capsys: pytest.Capt
         assert code == 3 and "no.safetensors" in line
 
 
+def test_the_folder_of_a_run_knows_its_data(tmp_path: Path, capsys: Output) -> None:
+    root = write_clips(tmp_path / "clips")
+    (tmp_path / "run").mkdir()
+    write_model(tmp_path / "run" / "best.safetensors")
+    (tmp_path / "run" / "config.toml").write_text(f'[data]\ndataset = "folder"\nroot = "{root}"\n')
+    other = write_model(tmp_path / "m.safetensors")
+    assert evaluate("--dataset", "folder", "--root", root, "-c", tmp_path / "run", "--csv", "--on", "all") == 0
+    named = capsys.readouterr().out
+    assert evaluate(tmp_path / "run", "--csv", "--on", "all") == 0
+    said = capsys.readouterr()
+    assert f"scored on what the run was trained for: --dataset folder --root {root}" in said.err
+    assert _scores(said.out) == _scores(named) and len(named.splitlines()) == 2
+    assert evaluate(f"mine={tmp_path / 'run'}", "--on", "all", "--quiet") == 0
+    assert capsys.readouterr().err == ""
+    root.rename(tmp_path / "moved")  # or the run was started in another folder
+    code, line = mistake(capsys, str(tmp_path / "run"))
+    assert code == 3 and f"was trained on {root}, which is not here: say with --root where it is" in line
+    assert evaluate(tmp_path / "run", "--csv", "--on", "all", "--root", tmp_path / "moved") == 0
+    assert _scores(capsys.readouterr().out) == _scores(named)
+    for models in ((), (other,), (tmp_path / "run", other), (tmp_path,)):
+        code, line = mistake(capsys, *models)
+        assert code == 2 and line.endswith("the folder of a run knows its own")
+
+
+def _scores(table: str) -> list[list[str]]:
+    """Name, accuracy and its interval of each model; what is measured differs from run to run."""
+    return [line.split(",")[:6] for line in table.splitlines()]
+
+
 def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     root = write_clips(tmp_path / "clips")
     model = write_model(tmp_path / "m.safetensors")
@@ -36,7 +65,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         (("--dataset", "folder", "-c", model), 2, "dataset folder: give its folder with --root"),
         (("--dataset", "folder", "--root", tmp_path / "no", "-c", model), 3, "does not exist"),
         (("--dataset", "foldr", "--root", root, "-c", model), 2, "did you mean 'folder'?"),
-        (folder, 2, "which model? --checkpoint names a file or the folder of a run"),
+        (folder, 2, "which model? --model names a file or the folder of a run"),
         ((*folder, "-c", tmp_path / "no.safetensors"), 3, "no.safetensors"),
         ((*folder, "-c", tmp_path), 3, "is not the folder of a training run"),
         ((*folder, "-c", model, "-c", model), 2, "the same model twice"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -172,3 +174,21 @@ def test_the_same_kind_of_mistake_has_the_same_exit_code(
     assert "Traceback" not in said and "a bug" not in said and "unexpected" not in said
     *remarks, error = said.splitlines()
     assert error.startswith("cotrans: ") and not any(line.startswith("cotrans: ") for line in remarks)
+
+
+def test_a_resampler_that_was_cut_off_is_no_complaint_at_the_end() -> None:
+    """As after Ctrl-C: what an interrupted command leaves behind hangs together in cycles."""
+    program = """
+import gc, sys
+from cotrans_cli.main import main
+from pipelines.features.media.resampler import Resampler
+gc.disable()
+left = [Resampler(8000, 16000)]
+left.append(left)
+del left
+sys.argv = ["cotrans", "info", "nothing.npy"]
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == INPUT
+    assert ended.stderr.startswith("cotrans: error: ") and len(ended.stderr.splitlines()) == 1, ended.stderr

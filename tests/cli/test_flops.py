@@ -186,6 +186,12 @@ def test_mistakes_are_one_clear_line(
     assert message in printed.err
 
 
+def test_an_exported_step_is_told_as_such(tmp_path: Path, capsys: Output) -> None:
+    (tmp_path / "mine.onnx").write_bytes(b"\x08\x0a" * 20)
+    assert run(["flops", str(tmp_path / "mine.onnx")]) == 5
+    assert "is an exported step, for `cotrans stream` and onnxruntime: give the checkpoint" in capsys.readouterr().err
+
+
 def test_counting_attention_does_not_load_torch() -> None:
     program = (
         "import sys; from pipelines.flops.choice import FlopsOptions, report;"

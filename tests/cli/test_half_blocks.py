@@ -57,3 +57,24 @@ def test_the_live_view_shows_as_much_as_fits(height: int, colours: bool, lines: 
     assert sum(UPPER_HALF in line for line in shown) == lines
     assert len(shown) <= height
     assert lines == 0 or lines >= LEAST_PICTURE
+
+
+@pytest.mark.parametrize(("width", "lines", "across"), [(80, 15, 1), (160, 23, 2)])
+def test_several_models_of_one_source_share_a_picture_where_panels_are_stacked(
+    width: int, lines: int, across: int
+) -> None:
+    console = Console(
+        file=io.StringIO(), width=width, height=36, color_system="truecolor", force_terminal=True, legacy_windows=False
+    )
+    sources = [StreamSource("media", "a.mp4", "", model=name) for name in ("first", "second")]
+    view = LiveView(sources, CLASSES, console, ["first: " + "bird, " * 40, "second: golf"])
+    for number in range(2):
+        view.predicted(frame(0, number))
+        view.played(number, VideoFrame(0.0, 0.04, lambda: quadrants(0.0, 64, 64)), 0.0)
+    with console.capture() as captured:
+        console.print(view)
+    shown = captured.get().splitlines()
+    assert "second: golf" in shown[0] and "…" in shown[0]
+    drawn = [line for line in shown if UPPER_HALF in line]
+    assert len(drawn) == lines and len(shown) <= 36
+    assert all(line.count(UPPER_HALF) == 2 * lines * across for line in drawn)  # a square for each picture

@@ -26,7 +26,6 @@ def test_help_at_80_columns(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERMINAL_WIDTH", "80")
     assert run([*path, "--help"]) == 0
     page = capsys.readouterr().out
     assert all(len(line) <= 80 for line in page.splitlines())

@@ -14,6 +14,7 @@ import torch
 from cotrans_cli.main import run
 from pipelines.checkpoints import save_checkpoint
 from pipelines.features.spec import ExtractorSpec, FeatureSpec
+from pipelines.metrics.rejection import Rejection
 from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.model.snapshot import save_state
 
@@ -62,6 +63,54 @@ def test_a_built_in_model_says_how_it_was_trained(capsys: Output) -> None:
     assert "{" not in text and "none positions" not in text
     assert run(["info", "spoken-digits", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["provenance"]["recipe"]["data"]["options"]["fold"] == "none"
+
+
+def test_what_a_stream_makes_of_a_model(tmp_path: Path, capsys: Output) -> None:
+    """When the answer is "none of these", what is smoothed, and what is left out."""
+
+    def lines(name: str | Path) -> dict[str, str]:
+        assert run(["info", str(name)]) == 0
+        pairs = (line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+        return {name: text.strip() for name, text in pairs}
+
+    rule = Rejection("energy", -2.5)
+    path = tmp_path / "m.safetensors"
+    save_checkpoint(
+        path, ContinualTransformer(CONFIG), ("a", "b", "c"), None, {}, rejection=rule, smoothing=0.5, least=0.75
+    )
+    told = lines(path)
+    assert told["none of these"] == "where the evidence for the classes (energy) is below -2.5"
+    assert told["smoothing"].startswith("0.5 s") and told["least"].startswith("0.75 s")
+    assert "heads 2" in told["config"] and "decoder" not in told["config"] and "_" not in told["config"]
+    assert lines("spoken-digits")["none of these"] == "what the class background is for"
+    assert "smoothing" not in lines("spoken-digits")
+    told = lines("objects")
+    assert "below 2.64; for 38 of the classes it takes more" in told["none of these"]
+    assert told["class names"].endswith("and 960 more")
+    assert "the mean over 30 rows, is below -0.5" in lines("golf-swing")["none of these"]
+    save_checkpoint(path, ContinualTransformer(CONFIG), ("a", "b", "c"), None, {})
+    assert lines(path)["none of these"].startswith("never the answer")
+
+
+def test_an_exported_step(checkpoint: Path, tmp_path: Path, capsys: Output) -> None:
+    step = tmp_path / "step.onnx"
+    assert run(["export", str(checkpoint), "--out", str(step)]) == 0
+    capsys.readouterr()
+    value = told(step, capsys)
+    assert value["kind"] == "exported step" and value["class_names"] == ["a", "b", "c"]
+    assert value["config"] == CONFIG.to_dict() and "window 4" in str(value["summary"])
+    (tmp_path / "other.onnx").write_bytes(b"no graph")
+    assert run(["info", str(tmp_path / "other.onnx")]) == 5
+    assert "other.onnx is not an ONNX graph" in capsys.readouterr().err
+
+
+def test_lengths_have_few_digits(tmp_path: Path, capsys: Output) -> None:
+    with wave.open(str(tmp_path / "third.wav"), "wb") as file:
+        file.setparams((1, 2, 22050, 0, "NONE", ""))
+        file.writeframes(bytes(2 * 7350 + 2))
+    assert run(["info", str(tmp_path / "third.wav")]) == 0
+    assert "0.333379 s" in capsys.readouterr().out
+    assert told(tmp_path / "third.wav", capsys)["duration"] == pytest.approx(7351 / 22050, abs=1e-9)
 
 
 def test_stream_state(tmp_path: Path, capsys: Output) -> None:
@@ -138,7 +187,7 @@ def test_media(tmp_path: Path, capsys: Output) -> None:
     assert value["kind"] == "media" and value["duration"] == 1.0
     assert run(["info", str(tmp_path / "a.wav")]) == 0
     text = capsys.readouterr().out
-    assert "1.0 s" in text and "rate 8000 Hz" in text and "16,044 bytes" in text
+    assert "duration  1 s" in text and "rate 8000 Hz" in text and "16,044 bytes" in text
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def drawn(sources: int, width: int, height: int = 30, colours: bool = True) -> l
     statistics.begin()
     for number in range(sources):
         for index in range(12):
-            statistics.predicted(number, 0.25, 0.012, index != 6)
+            statistics.predicted(number, [0.25], [0.012], index != 6)
             view.predicted(frame(number, index, None if index == 6 else "rain"))
     view.remark(Remark(named[0].name, "connection lost"))
     view.ended(SourceEnded(sources - 1, named[-1].name, InputError("it broke")))
@@ -84,11 +84,34 @@ def test_a_file_shows_how_far_it_is() -> None:
     statistics.begin()
     statistics.opened(0, 12.0)
     for index in range(12):
-        statistics.predicted(0, 0.25, 0.012, True)
+        statistics.predicted(0, [0.25], [0.012], True)
         view.predicted(frame(0, index))
     with console.capture() as captured:
         console.print(view)
     assert re.search(r"0:03\.0 of 0:12\.0 · 25 % · \d+:\d\d\.\d left ─╯", captured.get())
+
+
+@pytest.mark.parametrize(
+    ("width", "length", "foot"),
+    [
+        (80, 12.0, r"0:00\.2 of 0:12\.0 · 2 % · [\d:.]+ left  warming up · none of these ─╯"),
+        (60, 12.0, r"─ 0:00\.2 of 0:12\.0 · 2 %  warming up · none of these ─╯"),
+        (60, 40_000.0, r"─ 0:00\.2 of 11:06:40\.0 · 0 %  warming up · none of these ─╯"),
+        (50, 40_000.0, r"─ 0:00\.2 of 11:06:40\.0 · 0 %  none of these ─╯"),
+    ],
+)
+def test_the_foot_is_never_cut_off(width: int, length: float, foot: str) -> None:
+    console = Console(file=io.StringIO(), width=width, height=24, color_system=None)
+    view = LiveView([StreamSource("media", "a.mp4", "")], CLASSES, console)
+    statistics = Statistics(["a.mp4"])
+    view.begin(statistics)
+    statistics.begin()
+    statistics.opened(0, length)
+    statistics.predicted(0, [0.25], [0.012], True)
+    view.predicted(frame(0, 0, label=None))
+    with console.capture() as captured:
+        console.print(view)
+    assert re.search(foot, captured.get()), captured.get()
 
 
 def test_the_pace_of_a_source_that_is_over_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +123,7 @@ def test_the_pace_of_a_source_that_is_over_stays(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(Statistics, "wall_seconds", seconds)
         if over:
             for index in range(12):
-                statistics.predicted(0, 0.25, 0.012, True)
+                statistics.predicted(0, [0.25], [0.012], True)
                 view.predicted(frame(0, index))
             view.ended(SourceEnded(0, "a.mp4", None))
         with console.capture() as captured:
@@ -115,7 +138,7 @@ def test_as_fast_as_possible_says_nothing_of_latency() -> None:
         statistics = Statistics(["a.mp4"])
         view.begin(statistics)
         statistics.begin()
-        statistics.predicted(0, 0.25, 0.012, True)
+        statistics.predicted(0, [0.25], [0.012], True)
         view.predicted(frame(0, 0))
         with console.capture() as captured:
             console.print(view)
@@ -146,6 +169,28 @@ def test_more_sources_than_lines() -> None:
     lines = drawn(40, 80, height=24)
     assert len(lines) == 20 + 2
     assert lines[19] == "… and 21 more: 20 playing, 1 failed"
+
+
+def test_lines_of_several_models_name_source_and_model_at_any_width() -> None:
+    sources = [
+        StreamSource("media", f"folder/{name}.ogg", "", model=model)
+        for name in ("one", "two")
+        for model in ("sound-events", "objects")
+    ]
+    for width, named in (
+        (60, ["…er/one·…events", "…er/one·objects", "…er/two·…events", "…er/two·objects"]),
+        (40, ["…/one·…nts", "…/one·…cts", "…/two·…nts", "…/two·…cts"]),
+    ):
+        console = Console(file=io.StringIO(), width=width, height=10, color_system=None)
+        view = LiveView(sources, CLASSES, console)
+        for number in range(4):
+            view.predicted(frame(number, 0))
+            view.ended(SourceEnded(number, "", None))
+        with console.capture() as captured:
+            console.print(view)
+        lines = captured.get().splitlines()
+        assert all(line.startswith(name) for line, name in zip(lines, named, strict=True)), lines
+        assert all(("ended" in line) == (width == 60) and "end…" not in line for line in lines), lines
 
 
 def test_a_source_that_never_gave_anything_says_why() -> None:

@@ -91,6 +91,10 @@ def test_json_and_seeds(clips: Path, tmp_path: Path) -> None:
     again = json.loads(run("--resume", tmp_path / "five", "--json").stdout)
     assert again["metrics"] == values["metrics"]
     assert (tmp_path / "five" / "seed-1" / "state.pt").stat().st_mtime_ns == before
+    for text in ("", "count = 'three'", "count = 0"):
+        (tmp_path / "five" / "seeds.toml").write_text(text)
+        error = error_of("--resume", tmp_path / "five")
+        assert error.exit_code == 3 and "does not say how many seeds there are" in str(error)
 
 
 def test_a_written_recipe_gives_the_same_run(clips: Path, tmp_path: Path) -> None:
@@ -140,7 +144,7 @@ def test_errors_are_one_line_with_what_to_do(clips: Path, tmp_path: Path) -> Non
     assert isinstance(unknown, UsageError)
     assert "unknown key 'epoch' in [training]; did you mean 'epochs'?" in str(unknown)
     assert isinstance(error_of("--root", clips), UsageError)
-    assert "--dataset names one" in str(error_of("--root", clips))
+    assert "Name their folder, as in `cotrans train clips/`" in str(error_of("--root", clips))
     assert isinstance(error_of("--dataset", "folder", "--root", tmp_path / "nowhere"), InputError)
     assert "did you mean 'cotrans-b1'" in str(error_of(*data, "--model", "cotran-b1", "--out", tmp_path / "x"))
     assert "--resume goes on with the recipe" in str(error_of("--resume", tmp_path, "--window", "3"))
@@ -260,6 +264,19 @@ def test_a_finished_run_can_be_extended(clips: Path, tmp_path: Path) -> None:
     assert run("--resume", out, "--epochs", "5").exit_code == 0
     assert json.loads((out / "summary.json").read_text())["epochs"] >= 4
     assert parse_recipe((out / "config.toml").read_text()).training.epochs == 5
+
+
+def test_a_resumed_run_has_as_many_epochs_as_are_asked_for(clips: Path, tmp_path: Path) -> None:
+    """Also where its recipe would have added some, for small data."""
+    out = tmp_path / "run"
+    steps = ("-s", "training.least_steps=12", "-s", "training.early_stop=0")
+    assert run(clips, *SMALLER, "--epochs", "1", *steps, "--out", out).exit_code == 0
+    begun = json.loads((out / "summary.json").read_text())
+    assert begun["steps"] >= 12 and begun["epochs"] > 1
+    (out / "state.pt").unlink()
+    (out / "summary.json").unlink()
+    assert run("--resume", out, "--epochs", "1").exit_code == 0
+    assert json.loads((out / "summary.json").read_text())["epochs"] == 1
 
 
 def test_what_cannot_work_is_said_before_anything_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

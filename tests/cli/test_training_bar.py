@@ -10,6 +10,7 @@ from rich.console import Console
 
 from cotrans_cli.display import training_progress
 from cotrans_cli.display.training_progress import TrainingProgress
+from pipelines.training.events import StepDone
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -23,6 +24,17 @@ def test_long_names_leave_room_for_the_times(width: int, monkeypatch: pytest.Mon
         assert "left -:--:-- …xxx" in line and len(line) <= width
         progress.on_item(3, 10, "[red]a.wav")
         assert drawn(progress._bar.get_renderable(), width).endswith("[red]a.wav")  # a name, not a colour
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_times_are_whole_while_it_trains(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
+    monkeypatch.setattr(training_progress, "status_console", lambda: console)
+    with training_progress.training_progress(quiet=False) as progress:
+        assert progress._bar is not None
+        progress(StepDone(1140, 1600, 3, 4, 12.36731, 1e-3))
+        line = drawn(progress._bar.get_renderable(), width)
+    assert line.endswith("left -:--:-- epoch 1140/1600  loss 12.3673") and "…" not in line and len(line) <= width
 
 
 def drawn(bar: Any, width: int) -> str:
