@@ -51,6 +51,7 @@ class Run:
     first_line: float | None  # seconds until it had written its first line
     processor: float  # seconds of processor time, of all its threads
     memory: float  # MB at its peak
+    code: int  # that it ended with; of a killed one, the signal below 0
 
 
 def main() -> None:
@@ -132,6 +133,8 @@ def start(folder: Path, checkouts: dict[str, Path], repeats: int) -> dict[str, A
         for _ in range(max(5, repeats)):
             for name, checkout in checkouts.items():
                 run = _run(checkout, command, kill_after_first=what == "first_prediction")
+                if what == "first_prediction" and run.first_line is None:
+                    sys.exit(f"no prediction came in {checkout}: cotrans {' '.join(command)}")
                 times[name].append(run.first_line if run.first_line is not None else run.seconds)
                 processor[name].append(run.processor)
         medians = {name: statistics.median(of) for name, of in times.items()}
@@ -191,7 +194,10 @@ def _stream(
         "--out",
         str(out),
     ]
+    summary.unlink(missing_ok=True)  # that of another model
     run = _run(checkout, [*command, "--quiet", "--summary", str(summary)])
+    if run.code:
+        sys.exit(f"ended with {run.code} in {checkout}: cotrans {' '.join(command)}")
     return json.loads(summary.read_text()), run
 
 
@@ -210,9 +216,11 @@ def _run(checkout: Path, arguments: list[str], kill_after_first: bool = False) -
     if kill_after_first:
         process.kill()
     process.stdout.read()
-    _, _, usage = os.wait4(process.pid, 0)
+    _, status, usage = os.wait4(process.pid, 0)
     process.stdout.close()
-    return Run(time.perf_counter() - begin, first, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3)
+    spent = usage.ru_utime + usage.ru_stime
+    code = os.waitstatus_to_exitcode(status)
+    return Run(time.perf_counter() - begin, first, spent, usage.ru_maxrss / 1e3, code)
 
 
 def _difference(ours: Path, theirs: Path) -> float:

@@ -34,8 +34,11 @@ APART: dict[str, Apart] = {
     "python weights/recipes/train_motion.py GOLF/ weights/motion_golf.safetensors --fold none": Apart(
         "clips that are not for redistribution, and hours of training"
     ),
-    "python weights/recipes/train_motion.py GOLF/ out/motion_golf.safetensors --fold 1": Apart(
+    "python weights/recipes/train_motion.py GOLF/ out/motion_golf.safetensors --fold 1 --seed 0": Apart(
         "clips that are not for redistribution, and hours of training"
+    ),
+    "python weights/recipes/fit_none_golf.py GOLF/ FOREIGN/ weights/motion_golf.safetensors --threshold -0.5 --store": (
+        Apart("clips that are not for redistribution")
     ),
     "cotrans train --dataset folder --root clips/ --features efficientnet_lite0": Apart(
         "the stand-ins for clips are sounds", 3, "has no video track"

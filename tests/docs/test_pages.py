@@ -54,6 +54,8 @@ def test_options_exist(page: Path) -> None:
             subject = {name for name in (" ".join(words), words[0]) if name in commands}
             assert subject or any(name.startswith(f"{words[0]} ") for name in commands), f"{code.where}: {code.text}"
         known = set().union(*(option_names(commands[name]) for name in subject if name in commands))
+        if script := re.match(r"python (weights/\S+\.py)", code.text):  # has options of its own
+            known = set(re.findall(r'"(--[a-z][\w-]*)"', (ROOT / script[1]).read_text(encoding="utf-8")))
         for option in re.findall(r"(?:^|\s)(--[a-z][\w-]*)", code.text):
             assert option in known | general_options(), f"{code.where}: {code.text}: no option {option}"
 
@@ -98,7 +100,6 @@ def test_help_shows_examples_that_parse(name: str) -> None:
 def test_help_fits_eighty_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Paragraphs are filled: no line of the text ends early because the source's line ended there."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("TERMINAL_WIDTH", "80")
     assert run(["convert", "--help"]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
