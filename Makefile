@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Two test processes; one BLAS thread each, so that they do not fight for the cores. tests/conftest.py has the order.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# A test that fails is tried once more and named (RERUN): on a busy machine a socket or a signal may come late.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --reruns 1 -rR
 
 .PHONY: demo test check format bench lowest setup clean soak
 

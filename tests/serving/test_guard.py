@@ -185,6 +185,20 @@ def test_requests_are_small(own: LiveServer) -> None:
     assert ask(own, f"/{'x' * 100_000}").status in (400, 414)
 
 
+def test_who_sends_too_much_still_hears_why(own: LiveServer) -> None:
+    """Closing while somebody still sends would reset his connection, and the answer would be lost with it."""
+    for beginning in (b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n", b"GET /"):
+        with socket.create_connection(("127.0.0.1", own.options.port), PATIENCE) as connection:
+            connection.sendall(beginning)
+            for _ in range(30):
+                connection.sendall(b"x" * 100_000)
+            answer = b""
+            while piece := connection.recv(4096):
+                answer += piece
+        assert answer.startswith((b"HTTP/1.1 413", b"HTTP/1.1 400")), beginning
+        assert answer.endswith(b".\n") or b"Invalid HTTP request" in answer
+
+
 def test_a_request_without_end_is_cut_off(own: LiveServer) -> None:
     with socket.create_connection(("127.0.0.1", own.options.port), PATIENCE) as connection:
         try:
