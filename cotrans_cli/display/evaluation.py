@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pipelines.running.runner import Mode
 
 NOTED_EVERY = 20  # recordings whose features were extracted: a line where there is no bar
+NOTED_AFTER = 30.0  # seconds in which a model ran and nothing was said: a line, too
 
 
 class EvaluationProgress:
@@ -24,6 +26,7 @@ class EvaluationProgress:
     def __init__(self, bar: Any | None, quiet: bool) -> None:
         self._bar, self._quiet = bar, quiet
         self._tasks: dict[str, Any] = {}
+        self._told = time.monotonic()
 
     def on_item(self, done: int, total: int, name: str) -> None:
         """Features of a recording are being extracted."""
@@ -34,6 +37,9 @@ class EvaluationProgress:
     def on_rows(self, model: str, mode: Mode, done: int, total: int) -> None:
         """A model has run over some rows."""
         self._move(f"{model}, {mode}", done, total)
+        if self._bar is None and not self._quiet and time.monotonic() - self._told >= NOTED_AFTER:
+            self._told = time.monotonic()
+            note(f"{model}, {mode}: {done:,} of {total:,} rows")
 
     def _move(self, what: str, done: int, total: int) -> None:
         if self._bar is None:

@@ -387,3 +387,14 @@ def test_extraction_says_where_it_is_without_a_terminal(capsys: Output) -> None:
         "features: 20 of 44 recordings",
         "features: 40 of 44 recordings",
     ]
+
+
+def test_long_runs_say_where_they_are_without_a_terminal(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("cotrans_cli.display.evaluation.time.monotonic", lambda: now[0])
+    for quiet in (False, True):
+        with evaluation_progress(quiet) as progress:
+            for done in (0, 1000, 2000, 3000):
+                progress.on_rows("mine", "window", done, 3000)
+                now[0] += 20.0
+    assert capsys.readouterr().err.splitlines() == ["mine, window: 2,000 of 3,000 rows"]
