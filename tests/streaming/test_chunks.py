@@ -51,7 +51,7 @@ def assert_the_same(
         [event for event in events if isinstance(event, Prediction) and event.source_number == source]
         for events in (chunked, stepped)
     )
-    for name in ("source", "index", "time", "begin", "end", "label", "warmup", "restart"):
+    for name in ("source", "index", "time", "begin", "end", "label", "warmup", "restart", "early"):
         assert [getattr(event, name) for event in mine] == [getattr(event, name) for event in expected], name
     scores = np.stack([prediction.scores for prediction in expected])
     np.testing.assert_allclose(
@@ -165,6 +165,23 @@ def test_rows_of_nan_and_windows_that_restart(tmp_path: Path) -> None:
     assert_the_same(both[1], both[0], 0)
 
 
+@pytest.mark.parametrize("lag", [0, 2])
+def test_a_window_that_restarts_within_a_chunk(tmp_path: Path, lag: int) -> None:
+    """Rows that are too large for as long as the model remembers: it starts again, in the middle of a chunk."""
+    model = small_model(tmp_path, lag=lag)
+    rows = write_rows(tmp_path / "rows.npy", 60)
+    rows[18:25] = 3e38
+    np.save(tmp_path / "rows.npy", rows)
+    chunked, _ = run([tmp_path / "rows.npy"], model)
+    with step_by_step():
+        stepped, _ = run([tmp_path / "rows.npy"], model)
+    assert_the_same(chunked, stepped, 0)
+    told = [event for event in chunked if isinstance(event, Prediction)]
+    (again,) = [event for event in told[1:] if event.restart]
+    assert again.index > 18 and again.warmup and again.early == (lag > 0)
+    assert again.probabilities.argmax() == again.scores.argmax()  # nothing from before is in its smoothing
+
+
 def test_a_snapshot_after_the_last_row_still_tells_what_the_lag_owes(tmp_path: Path) -> None:
     model = small_model(tmp_path, blocks=2, stacking="deep", lag=1)
     (path,) = write_sources(tmp_path, WIDTH, (40,))
@@ -224,7 +241,9 @@ def test_steps_of_one_row_leave_the_others_alone(tmp_path: Path) -> None:
     session, alone = StreamSession(model.model, 3), [StreamSession(model.model) for _ in range(3)]
     given: list[list[Matrix]] = [[], [], []]
     for row, begin, end in ((0, 0, 7), (2, 0, 1), (1, 0, 40), (0, 7, 40), (2, 1, 40)):
-        given[row] += list(session.steps(row, tokens[row, begin:end]))
+        scores, seen = session.steps(row, tokens[row, begin:end])
+        given[row] += list(scores)
+        assert seen == list(range(begin + 1, end + 1))
     for row in range(3):
         expected = [alone[row].step({0: token})[0] for token in tokens[row]]
         np.testing.assert_allclose(given[row], expected, atol=1e-5)

@@ -75,7 +75,7 @@ class EncoderStage:
         self._chunks = chunks and session.model.takes_chunks
         self._saved = time.monotonic()
         self._newest: dict[int, Row] = {}  # by source
-        self._restarted: set[int] = set()  # sources whose window has restarted with a row that gave no result
+        self._restarted: set[int] = set()  # sources whose window has started, and of which no result has said so yet
 
     def goes_on(self, source: int, slot: int, place: Place, newest: Sequence[float]) -> None:
         """Where a source of a snapshot stands. newest: as in `Mark`; empty: not known."""
@@ -138,13 +138,12 @@ class EncoderStage:
         usable = _finite(values)
         if not all(usable):
             for row in compress(rows, map(not_, usable)):
-                self._leave_out(row, finite=False)
+                self._on_broken(row, False)
             rows, values = list(compress(rows, usable)), values[usable]
         if not rows:
             return [*owed]
         begin = time.monotonic()
-        seen = session.seen(slot)
-        scores = session.steps(slot, values)
+        scores, seen = session.steps(slot, values)
         statistics.took("encoder", (time.monotonic() - begin) / len(rows), len(rows))
         statistics.stepped()
         statistics.took_each("features", (row.feature_seconds for row in rows))
@@ -152,7 +151,7 @@ class EncoderStage:
         self.places[rows[-1].source] = rows[-1].place
         self.slots[rows[-1].source] = slot
         self._newest[rows[-1].source] = rows[-1]
-        return [*owed, *self._usable(rows, scores, range(seen + 1, seen + len(rows) + 1))]
+        return [*owed, *self._usable(rows, scores, seen)]
 
     def _end(self, slot: int, ended: Ended) -> list[Result | Ended]:
         """What is still to be said of a source that is over."""
@@ -170,7 +169,7 @@ class EncoderStage:
             scores = session.step({slot: row.values for slot, row in rows.items()})
         except NonFiniteInputError as error:
             for slot in error.rows:
-                self._leave_out(rows.pop(slot), finite=False)
+                self._on_broken(rows.pop(slot), False)
             return owed + (self._step(rows) if rows else [])
         seconds = time.monotonic() - begin
         statistics.took("encoder", seconds)
@@ -199,23 +198,22 @@ class EncoderStage:
         return owed
 
     def _usable(self, rows: Sequence[Row], scores: NDArray[np.float32], seen: Iterable[int]) -> list[Result]:
-        """The results of rows (rows, classes) whose scores are finite."""
+        """The results of rows (rows, classes) whose scores are finite.
+
+        The first of them after its window has started says so, whatever became of the row that it started with.
+        """
         results = []
         for row, values, number, finite in zip(rows, scores, seen, _finite(scores), strict=True):
+            if number == 1:
+                self._restarted.add(row.source)
             if not finite:
-                self._leave_out(row, finite=True)
+                self._on_broken(row, True)
                 continue
             if row.source in self._restarted:
                 self._restarted.remove(row.source)
                 row = replace(row, restart=True)
             results.append(Result(row, values, number))
         return results
-
-    def _leave_out(self, row: Row, finite: bool) -> None:
-        """A row without a result. Where the window restarted with it, the next result has to say so."""
-        if row.restart:
-            self._restarted.add(row.source)
-        self._on_broken(row, finite)
 
     def _late(self, slot: int, source: int) -> list[Result]:
         """The answers that a model with a lag still owes to a source that is over, in rows that would have followed."""

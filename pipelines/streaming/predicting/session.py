@@ -59,19 +59,22 @@ class StreamSession:
             self.restart(lost)
         return {row: scores[row].copy() for row in tokens}
 
-    def steps(self, row: int, tokens: Values) -> Values:
+    def steps(self, row: int, tokens: Values) -> tuple[Values, list[int]]:
         """The next tokens (T, input_width) of one row -> raw scores (T, classes): as T times `step`, in one pass.
 
-        The pass is of this row alone, so its numbers do not depend on what the others do. NaN or infinity raises
-        NonFiniteInputError, and no state is changed.
+        Beside them what `seen` is after each: the window may start again in between. The pass is of this row alone, so
+        its numbers do not depend on what the others do. NaN or infinity raises NonFiniteInputError, and no state is
+        changed.
         """
         scores = self._engine.steps(row, tokens)
         if scores is None:  # in a chunk, what is too large spreads to rows whose window it is not in
-            return np.stack([self.step({row: token})[row] for token in tokens])
+            single = [(self.step({row: token})[row], self._seen[row]) for token in tokens]
+            return np.stack([answer for answer, _ in single]), [seen for _, seen in single]
+        before = self._seen[row]
         self._blind[row] = 0
         self._seen[row] += len(tokens)
         self._recent[row].extend(tokens)
-        return scores
+        return scores, list(range(before + 1, self._seen[row] + 1))
 
     def seen(self, row: int) -> int:
         """Tokens of a row since its window last started."""
