@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from pipelines.errors import CheckpointError, InputError, UsageError
+from pipelines.metrics.rejection import Rejection
 from pipelines.streaming import PlayOptions, PredictionOptions, Stream, StreamModel, find_sources
 from pipelines.streaming.messages import Place
 from pipelines.streaming.predicting.prediction import Prediction
 from pipelines.streaming.predicting.snapshots import load_snapshot, save_snapshot
-from tests.streaming.made_streams import played, scores_of, small_model, write_rows, write_sound
+from tests.streaming.made_streams import played, scores_of, small_model, step_by_step, write_rows, write_sound
 
 SMOOTH = PredictionOptions(smooth=0.5)
 
@@ -116,6 +117,7 @@ EDITS: dict[str, dict[str, Any]] = {
     "a row has the wrong width": {"recent": [[1.0, 2.0]]},
     "something other than numbers": {"smoothing": [[float("nan")] * 5]},
     "an order of classes that is none": {"order": [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]},
+    "a last row that is none": {"newest": [8, 2.25, 2.0, 2.0]},
 }
 
 
@@ -130,6 +132,21 @@ def test_a_snapshot_whose_parts_do_not_fit_together_is_refused(tmp_path: Path, s
     save_snapshot(state, model.model, edited, model.name)
     with pytest.raises(CheckpointError, match=rf"is damaged or was changed: .*{said}.*; start the stream again"):
         played([tmp_path / "a.npy"], model, resume=state)
+
+
+@pytest.mark.parametrize("fitted", ["before", "after"])
+def test_a_rule_for_none_that_came_or_went_with_the_snapshot(tmp_path: Path, fitted: str) -> None:
+    """The same model may be given such a rule later: what was smoothed without its evidence is forgotten."""
+    model, state, path = small_model(tmp_path), tmp_path / "state", tmp_path / "a.npy"
+    write_rows(path, 30)
+    ruled = replace(model, rejection=Rejection("energy", -1e9, over=4))
+    first, second = (ruled, model) if fitted == "before" else (model, ruled)
+    broken_off([path], first, state, 9)
+    options = PlayOptions(fast=True, snapshot=state, every=1e-9, resume=state)
+    with step_by_step(), Stream(find_sources([str(path)]), second, options, SMOOTH) as stream:
+        later = list(stream)
+    np.testing.assert_allclose(scores_of(later), scores_of(played([path], model))[-len(later) :], atol=1e-5)
+    assert later and all(prediction.label is not None for prediction in later)
 
 
 def test_two_sources_in_one_row_of_the_state_are_refused(tmp_path: Path) -> None:

@@ -175,6 +175,8 @@ class Interpreter:
         if self._order is not None:
             self._order.restore(order)
         classes = len(self.class_names)
-        if state:
-            self._recent = np.array([row[:classes] for row in state], np.float64)
-            self._evidence = np.array([known for row in state for known in row[classes:]], np.float64)
+        ruled = self._rejection is not None
+        # Rows from before the model was given its rule have no evidence: they are forgotten.
+        if rows := [row for row in state if len(row) >= classes + ruled]:
+            self._recent = np.array([row[:classes] for row in rows], np.float64)
+            self._evidence = np.array([row[classes] for row in rows if ruled], np.float64)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import CheckpointError, InputError, OtherModelError, UsageError
 from pipelines.exporting.runtime import OnnxStep
+from pipelines.features.request import SHORTEST_HOP
 from pipelines.metrics.class_order import check_state
 from pipelines.streaming.messages import Place
 from pipelines.streaming.predicting.engine import SteppingModel, model_config
@@ -131,7 +132,9 @@ def _check_whole(sources: Sequence[SourceProgress], state: StreamState, model: S
             if not all(0.0 <= value <= 1.0 for value in row[: model.config.classes]):
                 raise ValueError("probabilities that are none")
         _rows_of(source.recent, (model.config.input_width,))
-        _rows_of([source.newest], (0, 4))
+        (newest,) = _rows_of([source.newest], (0, 4))
+        if newest and not (newest[0] >= 0 and newest[3] - newest[2] > SHORTEST_HOP / 2):  # times are rounded
+            raise ValueError("a last row that is none")
         check_state(_rows_of([source.order], (0, model.config.classes + 1))[0], model.config.classes)
 
 
