@@ -205,3 +205,18 @@ def test_several_models_embed_a_recording_once(tmp_path: Path) -> None:
     assert (first["name"], first["model"], second["model"]) == ("a.wav", "x.safetensors", "yy.safetensors")
     assert first["media"]["block"] == second["media"]["block"] == "media-0"
     assert page.read_text().count('id="media-') == 1
+
+
+def test_lines_of_a_model_with_a_lag_make_the_page_that_the_stream_makes(tmp_path: Path) -> None:
+    """What it says first is about nothing that was played, also where the stream begins late in its source."""
+    model = write_model(tmp_path / "model.safetensors", lag=3)
+    write_rows(tmp_path / "rows.npy", 40)
+    lines, page = tmp_path / "p.jsonl", tmp_path / "live.html"
+    flags = ["--model", str(model), "--fast", "--start", "5", "--top-k", "5"]
+    files = ["--out", str(lines), "--report", str(page)]
+    assert run(["stream", str(tmp_path / "rows.npy"), *flags, *files]) == 0
+    rows = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    assert [row.get("early", False) for row in rows] == [True] * 3 + [False] * 20
+    (live,), (read,) = page_data(page)["recordings"], report(lines)["recordings"]
+    assert read["rows"]["runs"] == live["rows"]["runs"] == [[5, 20]]
+    assert [row[:3] for row in read["segments"]] == [row[:3] for row in live["segments"]]

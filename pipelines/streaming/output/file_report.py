@@ -91,7 +91,7 @@ def _recording(
     rule = prediction.rule(names, merged=True)
     least = prediction.least_of(0.0)
     merger = SegmentMerger(source.name, kind, rule, least=least)
-    rows = [row for row in source.predictions if row.end > 0]
+    rows = [row for row in source.predictions if not row.early and row.end > 0]  # older files do not say what is early
     segments = [segment for row in rows for segment in merger.push(row, names)]
     media = None if path is None else link_media(path, options.path, options.embed)
     segments += merger.finish(None if media is None else media.duration)

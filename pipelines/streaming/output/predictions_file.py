@@ -78,6 +78,7 @@ class _Lines:
                     scores=np.zeros(0, np.float32),
                     probabilities=probabilities,
                     model=model,
+                    early=bool(row.get("early", False)),
                 )
             )
         return PredictedSource(name, model, names, tuple(predictions))

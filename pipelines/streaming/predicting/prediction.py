@@ -49,6 +49,7 @@ class Prediction:
             "score": round(self.score, 6),
             "top": [[label, round(score, 6)] for label, score in self.top],
             "warmup": self.warmup,
+            **({"early": True} if self.early else {}),
             "latency_ms": round(self.latency_ms, 3),
         }
 
