@@ -55,6 +55,8 @@ def small_model(dtype: torch.dtype = torch.float32, **changes: Any) -> Continual
     for block in model.encoder.blocks:
         if block.age_bias is not None:
             nn.init.normal_(block.age_bias)
+    if model.reading is not None:
+        nn.init.normal_(model.reading.linear.weight)
     positions = model.encoder.positions
     if positions is not None and isinstance(positions.table, nn.Parameter):
         nn.init.normal_(positions.table)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
 from pipelines.errors import ConfigurationError
 from pipelines.model import ContinualTransformer
@@ -29,10 +29,7 @@ DECODER = {"decoder_blocks": 1, "decoder_queries": 1, "decoder_heads": 1, "decod
 
 
 def reading(kind: str, dtype: torch.dtype = torch.float64, **changes: Any) -> ContinualTransformer:
-    model = small_model(dtype, **{"reading": 0.7, **KINDS[kind], **changes})
-    assert model.reading is not None
-    nn.init.normal_(model.reading.linear.weight)
-    return model
+    return small_model(dtype, **{"reading": 0.7, **KINDS[kind], **changes})
 
 
 def plainly(model: ContinualTransformer, tokens: Tensor) -> Tensor:
