@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 
 import pytest
 from hypothesis import given
@@ -70,16 +70,22 @@ def test_an_epoch_is_one_line(width: int | None) -> None:
     assert ("lr 0.00091" in line) == (width in (None, 120)) and ("vote" in line) == (width in (None, 120))
 
 
+def timers() -> list[threading.Timer]:
+    return [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+
+
 def test_only_what_takes_longer_than_a_moment_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cotrans_cli.display.console.A_MOMENT", 0.05)
+    monkeypatch.setattr("cotrans_cli.display.console.A_MOMENT", 60.0)
     with note_if_slow("looking for recordings"):
-        pass
-    time.sleep(0.1)
-    assert capsys.readouterr().err == ""
+        (timer,) = timers()
+    timer.join(30)
+    assert not timer.is_alive() and capsys.readouterr().err == ""
+    monkeypatch.setattr("cotrans_cli.display.console.A_MOMENT", 0.01)
     with note_if_slow("looking for recordings"):
-        time.sleep(0.2)
+        for timer in timers():
+            timer.join(30)  # until it has spoken
     assert capsys.readouterr().err == "looking for recordings\n"
 
 

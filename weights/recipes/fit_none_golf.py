@@ -1,7 +1,7 @@
 """The rule for "none of these" of golf-swing: fitted, tried on clips that the network has not seen, and stored.
 
 python weights/recipes/fit_none_golf.py GOLF/ FOREIGN/ out/motion_golf.safetensors --fold 1 --test TEST/ --maps maps/
-python weights/recipes/fit_none_golf.py GOLF/ FOREIGN/ weights/motion_golf.safetensors --threshold -1 --store
+python weights/recipes/fit_none_golf.py GOLF/ FOREIGN/ weights/motion_golf.safetensors --threshold -0.5 --store
 
 FOREIGN/ and TEST/: what make_foreign_video.py makes. The network stays as it is; a number is added to all logits of a
 row, a linear function of what the classifier reads, so that no probability changes and the evidence for any phase is
