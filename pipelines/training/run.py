@@ -255,6 +255,12 @@ def make_problem(
             statistics if options.standardize else None,
             lag,
         )
+    for key, wanted in (("none", options.none != "class"), ("rejection", options.rejection is not None)):
+        if wanted and not (data.clips and loss == "cross-entropy"):
+            raise ConfigurationError(
+                f"training.{key} is about the answer none of clips with the loss cross-entropy: streams have their "
+                "background for it, and a binary loss its own way to say none"
+            )
     shown = data.foreign.train if recipe.data.foreign is not None and options.none == "class" else ()
     none = bool(shown) and data.clips  # streams have their background for it
     if none and loss != "cross-entropy":

@@ -161,6 +161,15 @@ def test_streams_have_their_background_for_foreign_sound(tmp_path: Path) -> None
     assert problem.loader.recordings == (*data.train, *data.foreign.train) and not problem.objective.none
 
 
+@pytest.mark.parametrize("changes", [{"training.none": "shift"}, {"training.rejection": 1.5}], ids=str)
+def test_what_is_about_the_answer_none_is_refused_for_streams(tmp_path: Path, changes: dict[str, object]) -> None:
+    recipe = build_recipe(None, {**stream_settings(tmp_path), **changes})
+    data = open_data(recipe)
+    config = model_config(recipe, data.width, len(data.dataset.class_names))
+    with pytest.raises(ConfigurationError, match=f"{next(iter(changes))} is about .*: streams have their background"):
+        make_problem(data, recipe, config, None)
+
+
 def test_streams_without_a_background_refuse_foreign_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "open_source", lambda source: replace(open_source(source), background=None))
     with pytest.raises(ConfigurationError, match="no class for what is none of its events"):
