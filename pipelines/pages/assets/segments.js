@@ -26,8 +26,8 @@ function segmentsAt(scores, recording, threshold) {
       held.reach = track.end;
     }
   };
-  const begin = (index, row, hop) => {
-    if (single && held && held.index === index && scores.begins[row] - held.reach <= 0.5 * hop) return held.track;
+  const begin = (index, row) => {
+    if (single && held && held.index === index) return held.track;
     return { index, start: Math.max(0, scores.begins[row]), total: 0, rows: 0 };
   };
   const present = new Set();
@@ -44,9 +44,11 @@ function segmentsAt(scores, recording, threshold) {
     for (const [index, track] of tracks) {
       if (!present.has(index) || scores.begins[row] - track.end > 0.5 * hop) close(index);
     }
+    // A segment that is growing leads on from the held one; a gap does not.
+    if (!tracks.size && held && scores.begins[row] - held.reach > 0.5 * hop) held = null;
     for (const index of present) {
       if (recording.hidden.has(index)) continue;
-      const track = tracks.get(index) || begin(index, row, hop);
+      const track = tracks.get(index) || begin(index, row);
       track.end = scores.ends[row];
       track.total += columns[index][row];
       track.rows += 1;
