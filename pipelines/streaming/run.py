@@ -14,6 +14,7 @@ from pipelines.streaming.observing import Observer
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
 from pipelines.streaming.output.formats import SUBTITLES
+from pipelines.streaming.output.segments import SegmentTally
 from pipelines.streaming.output.sinks import Sink
 from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.pipeline import Stream
@@ -81,11 +82,12 @@ class StreamRun:
             )
         self._sinks: list[Sink] = []
         self._report: ReportSink | None = None
+        self._tally = SegmentTally() if merged else None
         if options.report is not None:
             from pipelines.streaming.output.report import ReportSink
 
             options.report.check_play(options.play)
-            self._report = ReportSink(options.report, self.stream.sources, models, options.prediction)
+            self._report = ReportSink(options.report, self.stream.sources, models, options.prediction, self._tally)
         if options.output is not None:
             state = self.stream.resumed.sink if self.stream.resumed else None
             with parsing(lambda why: CheckpointError(f"{options.play.resume} says wrongly what was written: {why}")):
@@ -97,6 +99,7 @@ class StreamRun:
                     standard_output,
                     self.stream.give_up,
                     state,
+                    self._tally,
                 )
             self._sinks.append(sink)
         if options.overlay is not None:
@@ -125,6 +128,8 @@ class StreamRun:
             self.stream.summary(),
             interrupted=self._interrupted,
             paced=not self._options.play.fast,
+            narrowed=bool(self._options.prediction.only or self._options.prediction.hide),
+            untold="" if self._tally is None else self._tally.silence,
             model="; ".join(model.described for model in self._models),
         )
         if self._options.summary is not None:

@@ -22,6 +22,7 @@ from pipelines.streaming import PlayOptions, PredictionOptions, StreamModel, fin
 from pipelines.streaming.output.choice import OutputOptions
 from pipelines.streaming.output.formats import TextLines
 from pipelines.streaming.output.palette import class_colours
+from pipelines.streaming.output.report_options import ReportOptions
 from pipelines.streaming.output.segments import SegmentMerger
 from pipelines.streaming.predicting.prediction import Interpreter, Prediction
 from pipelines.streaming.run import RunOptions, StreamRun
@@ -112,6 +113,54 @@ def test_the_summary_says_where_nothing_was_named(rows: Path, tmp_path: Path) ->
         assert summary.to_dict()["named"] == summary.named == (0 if threshold else summary.frames)
     assert not any("no frame got a label" in line for line in said[0.0])
     assert sum("no frame got a label" in line and "--threshold 0" in line for line in said[1.0]) == 1
+
+
+@pytest.mark.parametrize("report", [False, True])
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"least": 0.0}, None),
+        ({"least": 60.0}, "no segment lasts 60 s, and shorter ones are left out; --least 0 tells of them too"),
+        ({"hide": CLASSES}, "no frame got a label: none of the classes that --only and --hide leave"),
+        ({"threshold": 1.0, "least": 60.0}, "no frame got a label"),
+    ],
+)
+def test_the_summary_says_why_there_is_no_segment(
+    rows: Path, tmp_path: Path, asked: dict[str, Any], said: str | None, report: bool
+) -> None:
+    page = ReportOptions(tmp_path / "page.html") if report else None
+    output = OutputOptions("table", segments=not report)
+    options = RunOptions(PlayOptions(fast=True), PredictionOptions(**asked), output, report=page)
+    out = io.StringIO()
+    summary = StreamRun(find_sources([str(rows)]), [small_model(tmp_path)], options, Nobody(), out).run()
+    lines = [line for line in summary.lines() if line.startswith("no ")]
+    assert lines == [] if said is None else len(lines) == 1 and lines[0].startswith(said)
+    if not report:
+        assert (out.getvalue() == "") == (said is not None)
+
+
+def test_the_summary_says_that_only_background_was_there(rows: Path, tmp_path: Path) -> None:
+    model, said = small_model(tmp_path), {}
+    quiet = played([rows], model)[0].label
+    names = tuple("background" if name == quiet else name for name in CLASSES)
+    for kind in ("softmax", "sigmoid"):
+        own = replace(model, class_names=names, score_kind=kind)
+        asked = PredictionOptions(thresholds={name: 1.0 for name in names if name != "background"})
+        options = RunOptions(PlayOptions(fast=True), asked, OutputOptions(segments=True))
+        summary = StreamRun(find_sources([str(rows)]), [own], options, Nobody(), io.StringIO()).run()
+        said[kind] = [line for line in summary.lines() if line.startswith("no ")]
+    assert said["softmax"] == ["no segment: only background was heard or seen; --only background tells of it"]
+    assert len(said["sigmoid"]) == 1 and "--threshold" in said["sigmoid"][0]
+
+
+def test_a_resumed_stream_knows_the_segments_that_were_told_before(rows: Path, tmp_path: Path) -> None:
+    model, out = small_model(tmp_path), tmp_path / "out.csv"
+    state = tmp_path / "state"
+    for play in (PlayOptions(fast=True, snapshot=state), PlayOptions(fast=True, resume=state)):
+        options = RunOptions(play, PredictionOptions(), OutputOptions(out=out, segments=True))
+        summary = StreamRun(find_sources([str(rows)]), [model], options, Nobody(), None).run()
+    assert len(out.read_text().splitlines()) > 2
+    assert not any(line.startswith("no segment") for line in summary.lines())
 
 
 def test_csv_is_valid(rows: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pipelines.errors import InputError, UsageError
 from pipelines.streaming.options import PredictionOptions
 from pipelines.streaming.output.formats import DEFAULT, FORMATS, SUBTITLES, SUFFIXES, Content, SubtitleKind
-from pipelines.streaming.output.segments import SegmentMerger
+from pipelines.streaming.output.segments import SegmentMerger, SegmentTally
 from pipelines.streaming.output.sinks import FolderSink, FrameSink, SegmentSink, Sink
 from pipelines.streaming.sources.source import StreamSource
 
@@ -98,11 +98,12 @@ def make_sink(
     standard_output: TextIO | None,
     on_failed: Callable[[int, InputError], None],
     state: Mapping[str, Any] | None = None,
+    tally: SegmentTally | None = None,
 ) -> Sink:
     """The sink for these options.
 
     sources: each once for every model. standard_output: None where it is closed. on_failed: told of a source whose own
-    file cannot be written. state: of the snapshot that a stream goes on from.
+    file cannot be written. state: of the snapshot that a stream goes on from. tally: counts segments.
     """
     shown = output.out is None and standard_output is not None and standard_output.isatty()
     columns = shutil.get_terminal_size().columns if shown else None
@@ -117,10 +118,12 @@ def make_sink(
         scores, rule = model_of(number).score_kind, rules[number % len(models)]
         joined = isinstance(kind, SubtitleKind)
         least = prediction.least_of(model_of(number).least)
-        return SegmentMerger(name, scores, rule, joined, least, sources[number].model)
+        return SegmentMerger(name, scores, rule, joined, least, sources[number].model, tally)
 
     def sink(where: Path | TextIO, state: Mapping[str, Any] | None) -> Sink:
         if isinstance(kind, SubtitleKind) or output.segments:
+            if tally is not None:  # those before the snapshot were told, too
+                tally.told += int((state or {}).get("written", 0))
             return SegmentSink(where, kind.make(content), merger, lambda number: model_of(number).class_names, state)
         return FrameSink(where, kind.make(content), state)
 

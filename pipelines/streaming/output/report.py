@@ -19,7 +19,7 @@ from pipelines.pages.truth import TruthTable
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PredictionOptions
 from pipelines.streaming.output.report_options import ReportOptions
-from pipelines.streaming.output.segments import SIGMOID_THRESHOLD, Segment, SegmentMerger
+from pipelines.streaming.output.segments import SIGMOID_THRESHOLD, Segment, SegmentMerger, SegmentTally
 from pipelines.streaming.output.sinks import Event
 from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.predicting.prediction import Prediction
@@ -49,10 +49,12 @@ class ReportSink:
         sources: Sequence[StreamSource],
         models: Sequence[StreamModel],
         prediction: PredictionOptions,
+        tally: SegmentTally | None = None,
     ) -> None:
-        """sources: each once for every model."""
+        """sources: each once for every model. tally: counts segments."""
         self._options, self._sources, self._models, self._prediction = options, sources, models, prediction
         self._names = public_names(sources[:: len(models)])
+        self._tally = tally
         self._rules = [prediction.rule(model.class_names, merged=True) for model in models]
         self._kept: dict[int, _Kept] = {}
         self._truth = None if options.truth is None else TruthTable(options.truth)
@@ -92,7 +94,7 @@ class ReportSink:
         if number not in self._kept:
             model, rule = self._model(number), self._rules[number % len(self._models)]
             least = self._prediction.least_of(model.least)
-            merger = SegmentMerger(event.source, model.score_kind, rule, least=least)
+            merger = SegmentMerger(event.source, model.score_kind, rule, least=least, tally=self._tally)
             self._kept[number] = _Kept(merger, hop=event.end - event.begin)
         return self._kept[number]
 

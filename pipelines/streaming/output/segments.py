@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipelines.metrics.probabilities import ScoreKind
-from pipelines.streaming.predicting.label_rule import LabelRule
+from pipelines.streaming.predicting.label_rule import BACKGROUND, LabelRule
 from pipelines.streaming.predicting.prediction import Prediction
 
 TIME_SLACK = 1e-6  # seconds: sums of hops are not exact
@@ -38,6 +38,27 @@ class Segment:
             "frames": self.frames,
         }
         return {name: value for name, value in values.items() if name != "model" or value is not None}
+
+
+@dataclass
+class SegmentTally:
+    """What became of the stretches of all sources: enough to say why there is none."""
+
+    told: int = 0
+    short: int = 0  # left out for being shorter than `least`
+    hidden: int = 0  # frames of a model with one label at a time
+    least: float = 0.0  # seconds: the longest that a model asks for
+
+    @property
+    def silence(self) -> str:
+        """Why no stretch was told of, and what to do."""
+        if self.told:
+            return ""
+        if self.short:
+            return f"no segment lasts {self.least:g} s, and shorter ones are left out; --least 0 tells of them too"
+        if self.hidden:
+            return f"no segment: only {BACKGROUND} was heard or seen; --only {BACKGROUND} tells of it"
+        return f"no segment: no class that is told of reached the threshold ({SIGMOID_THRESHOLD:g}, or --threshold)"
 
 
 @dataclass
@@ -75,6 +96,7 @@ class SegmentMerger:
         joined: bool = False,
         least: float = 0,
         model: str | None = None,
+        tally: SegmentTally | None = None,
     ) -> None:
         """least: seconds; shorter stretches are left out. model: whose they are, where several models watch."""
         self._source, self._model = source, model
@@ -82,6 +104,8 @@ class SegmentMerger:
         self._rule = rule or LabelRule()
         self._joined = joined
         self._least = least
+        self._tally = SegmentTally() if tally is None else tally
+        self._tally.least = max(self._tally.least, least)
         self._tracks: dict[str, _Track] = {}
         self._held: _Held | None = None
 
@@ -129,7 +153,10 @@ class SegmentMerger:
         """Labels that are there in a frame, with their probabilities."""
         if self._single:
             label = prediction.label
-            return {} if label is None or not self._rule.shows(label) else {label: prediction.score}
+            if label is None or self._rule.shows(label):
+                return {} if label is None else {label: prediction.score}
+            self._tally.hidden += 1
+            return {}
         scores = prediction.probabilities.tolist()
         there = {name: score for name, score in zip(class_names, scores, strict=True) if self._is_there(name, score)}
         if self._joined and there:
@@ -159,6 +186,7 @@ class SegmentMerger:
         """What is certain now that a label's stretch is over; one that is too short is not told of."""
         track, held = self._tracks.pop(label), self._held
         if not self._is_long(track):
+            self._tally.short += 1
             if held is not None:
                 held.reach = track.end
             return []
@@ -174,5 +202,6 @@ class SegmentMerger:
         return [] if held is None else [self._segment(held.label, held.track)]
 
     def _segment(self, label: str, track: _Track) -> Segment:
+        self._tally.told += 1
         mean = track.total / track.frames
         return Segment(self._source, track.start, track.end, label, mean, track.frames, self._model)

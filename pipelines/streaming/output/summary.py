@@ -15,6 +15,9 @@ from pipelines.wording import counted
 # a row's part of a chunk. output: writing a prediction. latency: from the end of a row's media to its prediction.
 STAGES = ("decode", "features", "wait", "encoder", "output", "latency")
 
+UNSURE = "no frame got a label: none of the classes was sure enough; --threshold 0 names the nearest"
+NARROWED = "no frame got a label: none of the classes that --only and --hide leave was the best and sure enough"
+
 
 @dataclass
 class SourceStatistics:
@@ -170,6 +173,8 @@ class Summary:
     errors: tuple[str, ...]
     interrupted: bool = False
     paced: bool = True  # False: rows were taken as fast as possible, and waiting in line says nothing of latency
+    narrowed: bool = False  # the user wants to hear of some classes only
+    untold: str = ""  # why there is not one segment, where segments were asked for
     model: str = ""  # and what it can hear or see
 
     def to_dict(self) -> dict[str, Any]:
@@ -198,7 +203,9 @@ class Summary:
             f"({self.real_time_factor:.2f} × real time), {self.dropped:,} dropped",
         ]
         if self.frames and not self.named:
-            text.append("no frame got a label: none of the classes was sure enough; --threshold 0 names the nearest")
+            text.append(NARROWED if self.narrowed else UNSURE)
+        elif self.frames and self.untold:
+            text.append(self.untold)
         if self.paced:
             p50, p95, longest = (latency[name] for name in ("p50_ms", "p95_ms", "max_ms"))
             text.append(f"latency p50 {p50:.1f} ms, p95 {p95:.1f} ms, max {longest:.1f} ms")
