@@ -14,6 +14,7 @@ from pipelines.wording import listed
 
 if TYPE_CHECKING:
     from pipelines.checkpoints.description import Description
+    from pipelines.features.spec import FeatureSpec
 
 EXAMPLES = """
 Examples:
@@ -92,6 +93,8 @@ def _text(name: str, value: Any) -> str:
     if name == "features":
         spec = FeatureSpec.from_dict(value)
         return f"{spec.name}, one row every {spec.hop:g} s{', RANDOM WEIGHTS' if spec.untrained else ''}"
+    if name == "spec":
+        return _spec(FeatureSpec.from_dict(value))
     if name == "provenance":
         return _provenance(value)
     if isinstance(value, dict):
@@ -107,6 +110,16 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return f"{value:,}" if isinstance(value, int) else _number(value)
+
+
+def _spec(spec: FeatureSpec) -> str:
+    """Each extractor with what was chosen for it."""
+    parts = []
+    for part in spec.parts:
+        chosen = (f"{key.replace('_', ' ')} {_number(value)}" for key, value in part.options.items())
+        weights = [f"weights {part.weights[:8]}"] if part.weights else []
+        parts.append(f"{part.name} ({', '.join([f'{part.width} wide', *chosen, *weights])})")
+    return f"{' + '.join(parts)}, hop {spec.hop:g} s, {spec.align}"
 
 
 def _number(value: Any) -> str:

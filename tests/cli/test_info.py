@@ -177,6 +177,22 @@ def test_features(tmp_path: Path, capsys: Output) -> None:
     assert value["kind"] == "features" and value["rows"] == 7 and value["width"] == 5
 
 
+def test_features_of_several_extractors_are_told_in_words(tmp_path: Path, capsys: Output) -> None:
+    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes(bytes(32000))
+    names = "logmel+speech"
+    assert run(["extract", str(tmp_path / "a.wav"), "--features", names, "--out", str(tmp_path / "f")]) == 0
+    capsys.readouterr()
+    assert run(["info", str(tmp_path / "f" / "a.npy")]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("spec ")]
+    assert line.split(None, 1)[1].startswith("logmel (192 wide, sample rate 16000, n mels 64, ")
+    assert " + speech (96 wide, weights 2e3f7e1c), hop 0.08 s, causal" in line
+    assert not set("{}[]'\"") & set(line)
+
+
 def test_media(tmp_path: Path, capsys: Output) -> None:
     with wave.open(str(tmp_path / "a.wav"), "wb") as file:
         file.setnchannels(1)
