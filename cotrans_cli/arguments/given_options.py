@@ -12,7 +12,7 @@ def refuse_others(context: typer.Context, useful: Collection[str], because: str)
     from pipelines.errors import UsageError
 
     given = [
-        parameter.opts[0]
+        parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
         for parameter in context.command.params
         if parameter.name not in useful
         and (source := context.get_parameter_source(str(parameter.name))) is not None

@@ -306,7 +306,9 @@ def evaluate(
         foreign=foreign,
     )
     if predictions is not None:
-        refuse_others(context, _OF_PREDICTIONS, "--predictions are scored without a model")
+        refuse_others(
+            context, _OF_PREDICTIONS, "--predictions scores the answers in a file, without a model or recordings"
+        )
         _score_file(predictions, dataset, options, wanted)
         return
     use_threads(threads)

@@ -37,6 +37,7 @@ from pipelines.evaluation.scores.smoothing import Smoothing
 from pipelines.evaluation.scores.spotting import THRESHOLD
 from pipelines.evaluation.tables.report import mean_and_deviation
 from pipelines.features.extraction.engines import Engine
+from pipelines.features.extraction.sources import recordings_in
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.linear.packing import with_precision
 from pipelines.model.precision import Precision
@@ -159,6 +160,8 @@ def compare_models(
     """
     options = options or ComparisonOptions()
     device = choose_device(options.device)  # a GPU that is not there is said before anything is read
+    if options.foreign is not None:  # and so is a folder
+        recordings_in(options.foreign, "--foreign")
     data = open_scored(contenders, request, options, engine=engine)
     notes = [*data.notes, *data.dataset.problems, *(note for contender in contenders for note in contender.notes)]
     damaged: dict[str, Damage] = {}

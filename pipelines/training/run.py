@@ -17,6 +17,7 @@ from pipelines.datasets.rows.feature_cache import OnItem
 from pipelines.datasets.source import open_source
 from pipelines.devices import choose_device, multiplies_bfloat16
 from pipelines.errors import ConfigurationError, InputError
+from pipelines.features.extraction.sources import recordings_in
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.files import write_text
 from pipelines.metrics.rejection import Rejection
@@ -34,6 +35,7 @@ from pipelines.training.fitting.objective import Objective
 from pipelines.training.fitting.reading import fit_reading
 from pipelines.training.fitting.validation import Scores, Validator
 from pipelines.training.model_card import model_card
+from pipelines.training.none_of_these.foreign import MADE
 from pipelines.training.none_of_these.rejection import add_rejection
 from pipelines.training.recipes.data_facts import coarse_score
 from pipelines.training.recipes.recipe import Recipe
@@ -128,6 +130,8 @@ def _check_early(recipe: Recipe) -> None:
     init = recipe.model.init
     if init is not None:
         read_header(find_model(init))
+    if recipe.data.foreign not in (None, MADE):
+        recordings_in(Path(str(recipe.data.foreign)), "--foreign")
     request = recipe.features.request
     if request is None:
         return

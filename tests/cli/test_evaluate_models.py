@@ -47,9 +47,11 @@ def test_the_folder_of_a_run_knows_its_data(tmp_path: Path, capsys: Output) -> N
     assert code == 3 and f"was trained on {root}, which is not here: say with --root where it is" in line
     assert evaluate(tmp_path / "run", "--csv", "--on", "all", "--root", tmp_path / "moved") == 0
     assert _scores(capsys.readouterr().out) == _scores(named)
-    for models in ((), (other,), (tmp_path / "run", other), (tmp_path,)):
+    for models in ((), (other,), (tmp_path / "run", other)):
         code, line = mistake(capsys, *models)
         assert code == 2 and line.endswith("the folder of a run knows its own")
+    code, line = mistake(capsys, tmp_path)
+    assert code == 3 and f"{tmp_path} is not the folder of a training run" in line
 
 
 def _scores(table: str) -> list[list[str]]:
@@ -84,6 +86,13 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         ((*folder, "-c", model, "--weights", "x"), 2, "none are extracted: leave it out"),
         ((*folder, "-c", model, "--data", "speed=2"), 2, "dataset folder has no option --speed"),
         ((*folder, "--predictions", "p.npz", "-c", model), 2, "leave --root, --checkpoint out"),
+        (
+            (model, "--dataset", "folder", "--predictions", "p.npz", "--report", "r.html"),
+            2,
+            "scores the answers in a file, without a model or recordings: leave [NAME=]MODEL, --report out",
+        ),
+        ((*folder, "-c", model, "--foreign", "nowhere"), 3, "--foreign: nowhere is not there: name a folder"),
+        (("nowhere",), 2, "there is no model file and no built-in model 'nowhere'"),
         ((*folder, "-c", model, "--device", "tpu"), 2, "unknown device 'tpu'"),
         ((*folder, "-c", model, "--mode", "fast"), 2, "--mode"),
     ):

@@ -153,7 +153,8 @@ def test_options_that_do_not_go_together(clips: Path, capsys: Output) -> None:
     assert "would overwrite" in mistake(capsys, *common, "--shard", "1/2", "--out", clips / "one.safetensors")
     assert "leave --dataset, --model out" in mistake(capsys, "--merge", "part.json", "--dataset", "gtzan", "-m", "x")
     assert "--merge: name the parts" in mistake(capsys, "--merge")
-    assert "which dataset?" in mistake(capsys, "--model", "x")
+    assert "which dataset?" in mistake(capsys, "--model", clips / "one.safetensors")
+    assert "there is no model file and no built-in model 'x'" in mistake(capsys, "--model", "x")
 
 
 @settings(

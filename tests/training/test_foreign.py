@@ -14,7 +14,7 @@ from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint
 from pipelines.datasets.mixing.foreign_sound import KINDS, NOISE_RATES, RATE, foreign_sounds
 from pipelines.datasets.published.digit_streams import SAMPLE
 from pipelines.datasets.source import open_source
-from pipelines.errors import ConfigurationError
+from pipelines.errors import ConfigurationError, InputError
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.metrics.rejection import Rejection, separation
 from pipelines.model import ContinualTransformer, ModelConfig
@@ -89,6 +89,14 @@ def test_a_model_that_heard_foreign_sound_says_none(clips: Path, tmp_path: Path)
     assert set(labels_of(checkpoint, noise, tmp_path / "noise.wav")[2:]) == {None}
     known = 0.2 * np.sin(2 * np.pi * 1760 * np.arange(2 * RATE) / RATE) + noise / 30
     assert labels_of(checkpoint, known, tmp_path / "known.wav")[-1] == "high"
+
+
+def test_foreign_recordings_that_are_not_there_are_told_before_anything_is_decoded(clips: Path, tmp_path: Path) -> None:
+    decoded: list[str] = []
+    recipe = build_recipe(None, settings(clips, **{"data.foreign": str(tmp_path / "nowhere")}))
+    with pytest.raises(InputError, match=r"--foreign: .*nowhere is not there: name a folder of recordings"):
+        train(recipe, tmp_path / "run", device="cpu", on_item=lambda done, total, name: decoded.append(name))
+    assert not decoded
 
 
 def test_every_clip_model_gets_a_rule_and_a_recipe_may_give_it(clips: Path, tmp_path: Path) -> None:

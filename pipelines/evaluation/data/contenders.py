@@ -48,6 +48,11 @@ def find_contenders(texts: Sequence[str], dataset: str) -> tuple[Contender, ...]
         if name not in builtin_names():
             raise UsageError(f"the model {name} is not in this copy of cotrans: name another with --model")
         return (Contender(name, (find_model(name),)),)
+    return named_contenders(texts)
+
+
+def named_contenders(texts: Sequence[str]) -> tuple[Contender, ...]:
+    """Those of "PATH" or "NAME=PATH" each; what is not there is an error."""
     return _with_different_names([_contender(text) for text in texts])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pipelines.datasets.opening import MODULES
 from pipelines.errors import InputError, UsageError
+from pipelines.evaluation.data.contenders import named_contenders
 from pipelines.training.artifacts import RunFolder
 from pipelines.wording import alternatives
 
@@ -31,6 +32,7 @@ def data_of_run(models: Sequence[str], root: Path | None = None) -> DataOfRun:
 
     root: where they are now, if that is not where the run found them.
     """
+    named_contenders(models)  # what is not there is told as such
     runs = [RunFolder(Path(text if Path(text).exists() else text.rpartition("=")[2])) for text in models]
     if len(runs) != 1 or not runs[0].config.is_file():
         raise UsageError(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.errors import ConfigurationError
-from pipelines.features.extraction.sources import find_recordings
+from pipelines.features.extraction.sources import recordings_in
 from pipelines.features.extractor import Rows
 from pipelines.features.joint import feature_rows
 from pipelines.features.media import decode
@@ -24,8 +24,7 @@ def foreign_recordings(folder: Path, spec: FeatureSpec | None) -> list[Recording
         raise ConfigurationError("--foreign: the model does not say which features it takes, so it cannot play media")
     streams = StreamFactory.for_spec(spec)
     return [
-        Recording(recording.name, _opener(recording.path, streams))
-        for recording in find_recordings([str(folder)]).recordings
+        Recording(recording.name, _opener(recording.path, streams)) for recording in recordings_in(folder, "--foreign")
     ]
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.metrics.probabilities import ScoreKind, probabilities
 from pipelines.metrics.rejection import Rejection, calibration_error
+from pipelines.wording import counted
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Honesty:
                 f"none of these: {100 * self.none:.1f} % of the clips (accuracy then {100 * self.accuracy:.2f} %)"
             )
         if self.foreign_none is not None:
-            parts.append(f"and {100 * self.foreign_none:.1f} % of {self.foreign:,} foreign recordings")
+            parts.append(f"and {100 * self.foreign_none:.1f} % of {counted(self.foreign, 'foreign recording')}")
         return ", ".join(parts)
 
 

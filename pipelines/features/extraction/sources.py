@@ -94,6 +94,14 @@ def find_recordings(sources: Sequence[str]) -> Selection:
     return Selection(tuple(recordings), tuple(missing), ignored)
 
 
+def recordings_in(place: Path, option: str) -> tuple[Recording, ...]:
+    """The recordings of the folder (or file, or list) that an option names; all of them have to be there."""
+    found = find_recordings([str(place)])
+    if found.missing:
+        raise InputError(f"{option}: {found.missing[0]} is not there: name a folder of recordings")
+    return found.recordings
+
+
 def _media_below(folder: Path) -> tuple[list[Path], int]:
     """Media files below a folder, and how many other files there are; hidden ones do not count."""
     media, others = [], 0
