@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
+from pathlib import Path
 from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from pipelines.files import is_file
 from pipelines.wording import nearest
 
 MAY_BE_EMPTY = {"prefix"}  # of `convert`: the keys of an encoder may begin with their own names
@@ -30,6 +32,7 @@ class CheckedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:  # not while a shell asks for completions
+            _check_dashes(ctx, args)
             self._check(ctx, list(args))
         given = list(args)
         try:
@@ -101,6 +104,14 @@ def _signals_kept() -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         raise typer.Abort from stop
+
+
+def _check_dashes(ctx: Any, args: list[str]) -> None:
+    """A file whose name begins with a dash reads like options, and the error would be about letters of its name."""
+    options = args[: args.index("--")] if "--" in args else args
+    for text in options:
+        if text.startswith("-") and "." in text and is_file(Path(text)):
+            raise WrongArgument(f"{text} reads like options: write ./{text} for the file", ctx=ctx)
 
 
 def _kinds(annotation: Any) -> Iterator[type]:

@@ -129,8 +129,10 @@ class StreamFactory:
         ]
         given: dict[str, str] = {}
         for name, file in self.request.weights.items():
-            if name == ONLY and len(takers) != 1:
-                raise UsageError(f"--weights {file}: say for which of {', '.join(names)}, as in NAME={file}")
+            if name == ONLY and not takers:
+                raise UsageError(f"--weights {file}: {self.request.names} takes no weight file: leave it out")
+            if name == ONLY and len(takers) > 1:
+                raise UsageError(f"--weights {file}: say for which of {', '.join(takers)}, as in {takers[0]}={file}")
             owner = takers[0] if name == ONLY else name
             if owner not in names:
                 raise UsageError(f"--weights {owner}={file}: {owner} is none of {', '.join(names)}")

@@ -165,4 +165,5 @@ def check_seconds(option: str, value: float | None, zero: bool = False) -> None:
     if value is None or (0 < value <= LONGEST) or (zero and value == 0):
         return
     least = "0 or more" if zero else "more than 0"
-    raise UsageError(f"{option} must be {least} and at most {LONGEST:g} seconds, not {value:g}")
+    bound = f"at most {LONGEST:,.0f}" if value > LONGEST else least
+    raise UsageError(f"{option} must be {bound} seconds, not {value:g}")

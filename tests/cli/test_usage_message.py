@@ -34,6 +34,22 @@ def test_what_was_typed_is_named(
     assert output.err.startswith(f"cotrans: error: {said}")
 
 
+def test_a_file_whose_name_begins_with_a_dash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-a.wav").write_bytes(b"")
+    assert run(["stream", "-a.wav", "--fast"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "cotrans: error: -a.wav reads like options: write ./-a.wav for the file (see"
+    )
+    for named in (["./-a.wav"], ["--", "-a.wav"]):
+        assert run(["stream", *named]) == 3
+        assert "-a.wav: the file is empty" in capsys.readouterr().err
+    assert run(["stream", "-b.wav"]) == 2
+    assert "No such option" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", ["convert m.pth --out there", "train --dataset folder --out runs"])
 def test_an_output_that_exists_is_refused_before_anything_is_read(
     arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

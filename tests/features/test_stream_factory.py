@@ -63,8 +63,12 @@ def test_options_and_weights_reach_their_extractor(tmp_path: Path) -> None:
         part = StreamFactory(FeatureRequest("musicnn+logmel", weights=parse_weights([given]))).prototype().spec.parts[0]
         assert part.weights is not None
         assert part.weights.startswith("bb391b0a")
-    with pytest.raises(UsageError, match="say for which of musicnn, vggish"):
-        StreamFactory(FeatureRequest("musicnn+vggish", weights={ONLY: "x.pth"})).prototype()
+    for names, said in (
+        ("musicnn+logmel+vggish", r"--weights x\.pth: say for which of musicnn, vggish, as in musicnn=x\.pth"),
+        ("logmel+librosa:mfcc", r"--weights x\.pth: logmel\+librosa:mfcc takes no weight file: leave it out"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            StreamFactory(FeatureRequest(names, weights={ONLY: "x.pth"})).prototype()
     for text in ("n_mels", "=8"):
         with pytest.raises(UsageError, match="KEY=VALUE"):
             parse_options([text])

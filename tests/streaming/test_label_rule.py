@@ -92,6 +92,15 @@ def test_stretches_leave_out_background_and_what_is_short() -> None:
     assert [label for label, *_ in told] == ["background", "dog", "background"]
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(-1.0, "must be 0 or more seconds, not -1"), (2e9, "at most 1,000,000,000 seconds"), (float("nan"), "0 or more")],
+)
+def test_a_length_of_time_is_refused_for_what_is_wrong_with_it(value: float, said: str) -> None:
+    with pytest.raises(UsageError, match=f"--smooth.*{said}"):
+        PredictionOptions(smooth=value)
+
+
 def joined(labels: str, least: float, cut: int | None = None) -> list[tuple[str, float, float, int]]:
     """Stretches of a frame for each letter (- for none of them); cut: the frame at which a snapshot is taken."""
     names = tuple("abc")
