@@ -324,7 +324,7 @@ def _rejection(
     for path in (folder.last, folder.best):
         with folder.writing():
             unshown = () if problem.objective.none else data.train
-            rule = add_rejection(path, data.validation, data.foreign, shortest, unshown, chosen)
+            rule = add_rejection(path, data.validation, data.foreign, shortest, unshown, chosen, data.played)
     if rule is not None:
         observer(
             Remark("what is unlike all classes is answered with none of these; `stream --threshold 0` always names one")

@@ -4,6 +4,9 @@ The evidence for any class is log Σ exp(logits). A number g(h) = w·h + c that 
 where h is what the classifier reads, changes no probability of the softmax and shifts the evidence by g(h). So w and c
 are fitted as a logistic regression of known against foreign rows, with the evidence as its offset, and added to every
 row of the classifier's weights.
+
+Where two clips meet, a model reads something that is like neither of them. So what is known is told by single clips and
+by clips in a row, which weigh the same however many there are of either.
 """
 
 from __future__ import annotations
@@ -29,16 +32,23 @@ MOST_ROWS = 20_000  # of either kind
 
 
 def with_none_shift(
-    checkpoint: Checkpoint, known: Sequence[Recording], foreign: Sequence[Recording]
+    checkpoint: Checkpoint,
+    known: Sequence[Recording],
+    foreign: Sequence[Recording],
+    in_a_row: Sequence[Recording] = (),
 ) -> Checkpoint | None:
-    """The same model with the evidence of foreign recordings lowered; None for kinds of model that cannot have it."""
+    """The same model with the evidence of foreign recordings lowered; None for kinds of model that cannot have it.
+
+    in_a_row: some of the known clips, as a stream plays them.
+    """
     model = checkpoint.model
     if not isinstance(model, ContinualTransformer | PerFrameModel):
         return None
     if isinstance(model, ContinualTransformer) and model.decoder is not None:
         return None
-    mine, theirs = _hidden(model, known), _hidden(model, foreign)
-    if not len(mine) or not len(theirs):
+    mine = [rows for kind in (known, in_a_row) if len(rows := _hidden(model, kind))]
+    theirs = _hidden(model, foreign)
+    if not mine or not len(theirs):
         return None
     weight, bias = _fitted(mine, theirs, model.classifier)
     shifted = copy.deepcopy(model)
@@ -57,7 +67,7 @@ def _hidden(model: ContinualTransformer | PerFrameModel, recordings: Sequence[Re
     with torch.no_grad():
         reader.classifier.weight.copy_(torch.eye(width))
         reader.classifier.bias.zero_()
-    rows = torch.cat([_outputs(reader, recording)[WARM_UP:] for recording in recordings])
+    rows = torch.cat([torch.zeros(0, width), *(_outputs(reader, recording)[WARM_UP:] for recording in recordings)])
     return rows[:: max(1, len(rows) // MOST_ROWS)].double()
 
 
@@ -68,13 +78,17 @@ def _outputs(model: ContinualModel, recording: Recording) -> Tensor:
         return model.steps(tokens[None], model.initial_state(1))[0][0]
 
 
-def _fitted(known: Tensor, foreign: Tensor, classifier: Projection) -> tuple[Tensor, Tensor]:
-    """w (d,) and c of the logistic regression. known, foreign: (rows, d); both kinds weigh the same."""
-    rows = torch.cat([known, foreign]).clone()
+def _fitted(known: Sequence[Tensor], foreign: Tensor, classifier: Projection) -> tuple[Tensor, Tensor]:
+    """w (d,) and c of the logistic regression.
+
+    known: (rows, d) of each kind, foreign: (rows, d). Known and foreign weigh the same, and so do the kinds of known.
+    """
+    rows = torch.cat([*known, foreign]).clone()
     logits = rows @ classifier.weight.detach().double().T + classifier.bias.detach().double()
     evidence = logits.logsumexp(dim=-1)
-    wanted = torch.cat([torch.ones(len(known)), torch.zeros(len(foreign))]).double()
-    share = torch.where(wanted > 0, 0.5 / len(known), 0.5 / len(foreign)).double()
+    wanted = torch.cat([torch.ones(len(rows) - len(foreign)), torch.zeros(len(foreign))]).double()
+    shares = [(part, 0.5 / len(known)) for part in known] + [(foreign, 0.5)]
+    share = torch.cat([torch.full((len(part),), whole / len(part), dtype=torch.float64) for part, whole in shares])
     weight = torch.zeros(rows.shape[1], dtype=torch.float64, requires_grad=True)
     bias = torch.zeros((), dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([weight, bias], max_iter=STEPS, line_search_fn="strong_wolfe")

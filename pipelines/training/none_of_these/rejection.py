@@ -29,11 +29,13 @@ def add_rejection(
     shortest: int = 0,
     unshown: Sequence[Recording] = (),
     chosen: Rejection | None = None,
+    in_a_row: Sequence[Recording] = (),
 ) -> Rejection | None:
     """Fit the rule of a checkpoint of a clip model and write it there; None where there is nothing to fit on.
 
     shortest: rows of the shortest clip. unshown: the training recordings of a model that was shown no foreign sound,
-    which it then learns of now. chosen: the rule, where it was chosen elsewhere: taken as it is.
+    which it then learns of now. chosen: the rule, where it was chosen elsewhere: taken as it is. in_a_row: some of
+    the training clips as a stream plays them, which are no strangers either.
     """
     if not validation and chosen is None:
         return None
@@ -42,7 +44,7 @@ def add_rejection(
         return checkpoint.rejection
     strangers = foreign.train or foreign.fit
     if unshown and strangers:
-        checkpoint = with_none_shift(checkpoint, unshown, strangers) or checkpoint
+        checkpoint = with_none_shift(checkpoint, unshown, strangers, in_a_row) or checkpoint
     rule = chosen
     if rule is None:
         rule = _fitted(checkpoint, validation, foreign)

@@ -208,6 +208,8 @@ def _learning(facts: DataFacts) -> Choice:
         "training.epochs": epochs,
         "training.ema": 0.99 if steps * epochs < MANY_STEPS else 0.998,
         "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
+        # A model of words without a reading names clips by luck while it is still unsure of all of them.
+        "training.metric": "loss" if facts.clips and facts.short else "auto",
     }
     text = f"{epochs} epochs of {counted(steps, 'step')}, rate {LEARNING_RATE:g} along a cosine, batches of {batch}"
     stop = ", ended early when nothing gets better" if facts.validation else ""

@@ -25,6 +25,7 @@ from pipelines.training.none_of_these.foreign import (
 from pipelines.training.recipes.data_facts import check_classes
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.samples.clips_in_a_row import clips_in_a_row
+from pipelines.training.samples.played_clips import played_clips
 from pipelines.training.samples.recordings import Recording, check_widths, feature_width, open_recordings
 
 
@@ -38,6 +39,7 @@ class TrainingData:
     spec: FeatureSpec | None  # of the features, where it is known
     foreign: ForeignSound = field(default_factory=ForeignSound)  # recordings without a class, whose answer is "none"
     in_a_row: tuple[Recording, ...] = ()  # the clips that are trained on once more, as a stream plays them
+    played: tuple[Recording, ...] = ()  # some of them in a row, by which the rule for "none" knows how streams sound
 
     @property
     def clips(self) -> bool:
@@ -100,8 +102,9 @@ def open_data(
         remark(f"nothing to validate on, so best = last: {_how_to_validate(open_source(recipe.source), recipe)}")
     foreign = _foreign(recipe, dataset, spec, on_item)
     in_a_row = _in_a_row(recipe, dataset, spec)
-    check_widths((*train, *validation, *foreign.train, *foreign.fit, *in_a_row))
-    return TrainingData(dataset, train, validation, spec, foreign, in_a_row)
+    played = _played(recipe, dataset, spec, foreign, on_item)
+    check_widths((*train, *validation, *foreign.train, *foreign.fit, *in_a_row, *played))
+    return TrainingData(dataset, train, validation, spec, foreign, in_a_row, played)
 
 
 def _copies(recipe: Recipe, dataset: Dataset, items: tuple[Item, ...]) -> tuple[Item, ...]:
@@ -122,6 +125,17 @@ def _in_a_row(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None) -> tup
     if dataset.kind != "clips" or request is None or not heard:
         raise ConfigurationError("data.in_a_row is for clips of sound whose features are extracted (--features)")
     return clips_in_a_row(dataset.split("train"), StreamFactory(request, "cpu"), len(dataset.class_names))
+
+
+def _played(
+    recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, foreign: ForeignSound, on_item: OnItem | None
+) -> tuple[Recording, ...]:
+    """Some of the training clips in a row, where the model learns of foreign recordings after its training alone."""
+    taught = recipe.data.foreign is not None and recipe.training.none == "class"
+    there = bool(foreign.train or foreign.fit) and dataset.kind == "clips"
+    if spec is None or recipe.features.request is None or taught or not there or recipe.training.loss == "binary":
+        return ()
+    return played_clips(dataset.split("train"), recipe.features, spec, len(dataset.class_names), on_item)
 
 
 def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item: OnItem | None) -> ForeignSound:
