@@ -138,11 +138,11 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def use_common_mode(path: Path) -> None:
-    """Give a file that mkstemp made, which is private, the mode that open() would have given."""
+def use_common_mode(path: Path, mode: int = 0o666) -> None:
+    """Give a file that mkstemp made, which is private, the mode that open() would have given; of folders: 0o777."""
     umask = os.umask(0)
     os.umask(umask)
-    path.chmod(0o666 & ~umask)
+    path.chmod(mode & ~umask)
 
 
 def refuse_overwriting(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Path]) -> None:

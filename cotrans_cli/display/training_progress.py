@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAMES = {"accuracy": "accuracy", "accuracy_mean": "accuracy (mean)", "accuracy_vote": "accuracy (vote)", "map": "mAP"}
 
+COPYING = "copy of "  # how the name of what is done begins while copies of clips are made
 SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line
 ROOM_FOR_ALL, SHORT_BAR = 80, 8  # columns: of the terminal, below which the bar is short and alone with what is left
 MISSED_LEAST = ("accuracy_vote", "rate", "seconds", "accuracy_mean")  # of that line, in this order
@@ -50,18 +51,21 @@ class TrainingProgress:
             self._line(event.text)
 
     def on_item(self, done: int, total: int, name: str) -> None:
-        """Features of a recording are being extracted."""
+        """Features of a recording are being extracted, or a copy of it is made."""
+        copying = name.startswith(COPYING)
         if self._bar is not None:
             if self._extraction is None:
-                self._extraction = self._bar.add_task("features", total=total, text="")
+                self._extraction = self._bar.add_task("copies" if copying else "features", total=total, text="")
             room = self._bar.console.width // 3  # more would push the times out
             shown = name if len(name) <= room else f"…{name[1 - room :]}"
             self._bar.update(self._extraction, completed=done, total=total, text=shown)
             if done == total:
                 self._bar.remove_task(self._extraction)
                 self._extraction = None
+        elif not self._quiet and copying and done == 0:
+            note(f"a changed copy is made of {counted(total, 'clip')}, and kept")
         elif not self._quiet and total > 0 and done and done % 100 == 0:
-            note(f"features: {done} of {total} recordings")
+            note(f"{'copies' if copying else 'features'}: {done} of {total} recordings")
 
     def _move(self, bar: Progress, epochs: int, done: float, epoch: int, loss: float) -> None:
         text = f"epoch {epoch}/{epochs}  loss {loss:.4f}"

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pipelines.datasets.item import Item
-from pipelines.datasets.mixing.changed_copies import CODECS, RATE, SPEED, Codec, changed, changed_copies
+from pipelines.datasets.mixing.changed_copies import changed_copies
+from pipelines.datasets.mixing.changed_sound import CODECS, RATE, SPEED, Codec, changed
 from pipelines.datasets.mixing.sound_files import read_sound, write_sound
 from tests.datasets.dataset_builders import write_sound as write_noise
 

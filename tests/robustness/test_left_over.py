@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.datasets.mixing.prepared_folder import INDEX, prepared_folder
+from pipelines.datasets.mixing import prepared_folder as prepared_folders
+from pipelines.datasets.mixing.prepared_folder import GONE, INDEX, UNKNOWN, prepared_folder
 from pipelines.files import atomic_write
 
 ROOT = Path(__file__).parents[2]
@@ -70,11 +71,43 @@ def test_prepared_folders_of_killed_runs_are_removed(tmp_path: Path, monkeypatch
 
     folder = prepared_folder("anno", "identity", prepare)
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    left = folder.with_name(f".{folder.name}.{int(dead.stdout)}.part")
-    mine = folder.with_name(f".{folder.name}.{os.getppid()}.part")
-    for other in (left, mine):
+    here, gone = prepared_folders._machine(), int(dead.stdout)
+    left = folder.with_name(f".{folder.name}.{here}.{gone}.abcdefgh.part")
+    ancient = folder.with_name(f".{folder.name}.12345678.{gone}.abcdefgh.part")
+    others = [
+        folder.with_name(f".{folder.name}.{name}.part")
+        for name in (f"{here}.{os.getppid()}.abcdefgh", f"12345678.{gone}.ijklmnop", f"{here}.{gone}.busy", str(gone))
+    ]
+    for other, age in [(left, GONE), (ancient, UNKNOWN), *zip(others, (GONE, GONE, 0.0, 0.0), strict=True)]:
         other.mkdir()
+        then = time.time() - age - 60
+        os.utime(other, (then, then))
     (folder / INDEX).unlink()
     folder.rmdir()
     assert prepared_folder("anno", "identity", prepare) == folder
-    assert not left.exists() and mine.exists()
+    assert not left.exists() and not ancient.exists() and all(other.exists() for other in others)
+
+
+def test_the_same_folder_prepared_twice_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by another machine of a shared cache, or in another container, whose process has the same number."""
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "getpid", lambda: 4711)
+    places = []
+
+    def prepare_slowly(folder: Path) -> None:
+        places.append(folder)
+        (folder / "first").write_text("half")
+        other = prepared_folder("anno", "identity", prepare)  # begins later and is done earlier
+        assert (other / "whole").is_file()
+        assert (folder / "first").read_text() == "half"
+        (folder / INDEX).write_text("{}")
+
+    def prepare(folder: Path) -> None:
+        places.append(folder)
+        (folder / "whole").write_text("whole")
+        (folder / INDEX).write_text("{}")
+
+    folder = prepared_folder("anno", "identity", prepare_slowly)
+    assert len(set(places)) == 2
+    assert {path.name for path in folder.iterdir()} == {"whole", INDEX}
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipelines.checkpoints.builtin import builtin_models, find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint, save_checkpoint
+from pipelines.datasets.mixing.made_pictures import KINDS
 from pipelines.errors import CheckpointError
 from pipelines.features.media import decode
 from pipelines.features.video import build_video_extractor
@@ -17,7 +18,6 @@ from pipelines.streaming import PredictionOptions, open_model
 from pipelines.streaming.predicting.prediction import probabilities
 from tests.features.made_media import VideoTrackOptions, write_media
 from tests.streaming.made_streams import played, write_video
-from weights.recipes.made_pictures import KINDS
 
 
 def test_it_says_what_the_network_says_of_every_picture(tmp_path: Path) -> None:

@@ -49,7 +49,9 @@ def test_facts_of_clips_and_events() -> None:
     ("seconds", "features", "window"),
     [
         (0.6, "speech", 8),  # 0.64 s: a whole word
-        (1.5, "musicnn+logmel+speech", 6),  # a whole clip
+        (1.5, "logmel+speech", 8),  # a whole clip, by eight rows
+        (2.9, "logmel+speech", 12),
+        (3.0, "musicnn+logmel+speech", 12),
         (6.0, "musicnn+logmel+speech", 24),
     ],
 )
@@ -163,6 +165,60 @@ def test_pictures_without_sound_are_watched(tmp_path: Path) -> None:
     assert planned.recipe.augmentation.gain == 0.0
 
 
+def test_clips_are_copied_unless_they_are_words(tmp_path: Path) -> None:
+    for number in range(3):
+        for label in ("up", "down"):
+            write_video(tmp_path / "silent" / label / f"{number}.mp4", 1.0, audio=False)
+            write_video(tmp_path / "both" / label / f"{number}.mp4", 2.0)
+    sets = {"silent": 1, "both": 1, "sound": 1, "brief": 1, "words": 0}
+    for name, seconds in (("sound", 4.0), ("brief", 2.0), ("words", 0.6)):
+        write_clips(tmp_path / name, seconds)
+    for name, copies in sets.items():
+        planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(tmp_path / name)})
+        assert planned.recipe.data.copies == copies, name
+        assert ("a changed copy of each" in str(planned.choices)) == bool(copies)
+    named = {"data.dataset": OWN_DATA, "data.root": str(tmp_path / "sound"), "features.names": "logmel"}
+    assert plan_recipe(None, named).recipe.data.copies == 0
+
+
+@pytest.mark.parametrize(
+    ("kinds", "features", "said"),
+    [
+        ("s" * 11 + "v", "logmel+speech", "sound in 11 of 12 files, and those without are left out"),
+        ("v" * 11 + "b", "efficientnet_lite0", "the files hold pictures, sound in 1, which is not heard"),
+        ("v" * 11 + "s", "efficientnet_lite0", "pictures in 11 of 12 files, and those without are left out"),
+        ("s" * 11 + "b", "logmel+speech", "the files hold sound, pictures in 1, which are not watched"),
+        ("b" * 11 + "v", "efficientnet_lite0+logmel+speech", "pictures and sound in 11 of 12 files, and those without"),
+        ("b" * 12, "efficientnet_lite0+logmel+speech", "the files hold pictures and sound; "),
+        ("b" * 6 + "v" * 6, "efficientnet_lite0", "the files hold pictures, sound in 6"),
+        ("v" * 6 + "s" * 6, "logmel+speech", "sound in 6 of 12 files"),
+    ],
+)
+def test_features_are_of_what_most_files_hold(tmp_path: Path, kinds: str, features: str, said: str) -> None:
+    for number, kind in enumerate(kinds):
+        path = tmp_path / ("up", "down")[number % 2] / f"{number}"
+        if kind == "s":
+            write_sound(path.with_suffix(".wav"), 2.0, seed=number)
+        else:
+            write_video(path.with_suffix(".mp4"), 2.0, audio=kind == "b", seed=number)
+    planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(tmp_path)})
+    assert planned.recipe.features.request is not None
+    assert planned.recipe.features.request.names == features
+    assert said in str(planned.choices[0])
+
+
+def test_files_without_the_wanted_track_are_left_out_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COTRANS_CACHE", str(tmp_path / "cache"))
+    clips = write_clips(tmp_path / "clips", 1.5)
+    write_video(clips / "yes" / "silent.mp4", 1.5, audio=False)
+    told: list[str] = []
+    recipe = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(clips)}).recipe
+    data = open_data(recipe, remark=told.append)
+    names = {item.name for item in data.dataset.items}
+    assert "yes/silent" not in names and len([name for name in names if ", copy" not in name]) == 8
+    assert any("silent.mp4" in text for text in told)
+
+
 def test_flags_are_not_decided_again(tmp_path: Path) -> None:
     flags = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 2.0)), "model.window": 5}
     flags |= {"features.names": "logmel", "features.hop": 0.1, "optimizer.learning_rate": 1e-4}
@@ -171,7 +227,7 @@ def test_flags_are_not_decided_again(tmp_path: Path) -> None:
     assert (recipe.model.changes["window"], recipe.optimizer.learning_rate) == (5, 1e-4)
     only_hop = {key: value for key, value in flags.items() if key != "features.names"}
     request = plan_recipe(None, only_hop).recipe.features.request
-    assert request is not None and (request.names, request.hop) == ("musicnn+logmel+speech", 0.1)
+    assert request is not None and (request.names, request.hop) == ("logmel+speech", 0.1)
 
 
 def test_what_is_said_of_the_choices_names_the_flags_that_win(tmp_path: Path) -> None:

@@ -77,6 +77,27 @@ def test_clips_have_one_loss_at_their_end_or_one_for_each_token() -> None:
     assert len(labelled(every, [8, 5])) == 13
 
 
+@pytest.mark.parametrize("sampling", ["auto", "window"])
+def test_of_a_clip_that_is_far_longer_than_the_others_each_epoch_takes_a_part(sampling: str) -> None:
+    """A batch is as long as its longest: ten minutes among clips of five seconds made training ten times slower."""
+    plan = sampling_plan(tiny_recipe(loss_on="every", sampling=sampling), tiny_config(), clips=True)
+    lengths = [20] * 30 + [70, 2400]
+    places = set()
+    for epoch in range(10):
+        samples = [sample for batch in plan.batches(lengths, 0, epoch) for sample in batch]
+        tokens = Counter(sample.recording for sample in samples for _ in range(sample.first, sample.end))
+        assert [tokens[place] for place in range(len(lengths))] == [20] * 30 + [70, 80]  # four medians
+        assert max(map(len, samples)) <= 80
+        ends = [sample.end for sample in samples if sample.recording == 31]
+        assert max(ends) <= 2400 and min(sample.begin for sample in samples) >= 0
+        places.add(max(ends))
+    assert len(places) == 10
+    alone = sampling_plan(tiny_recipe(loss_on="every"), tiny_config(), clips=True).samples(
+        [2400], np.random.default_rng(0)
+    )
+    assert [(sample.begin, sample.end) for sample in alone] == [(0, 2400)]
+
+
 def test_combinations_that_cannot_work_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="two or more exact blocks"):
         sampling_plan(tiny_recipe(sampling="chunk"), tiny_config(blocks=2), clips=False)

@@ -24,6 +24,7 @@ from typing import get_args
 import numpy as np
 
 from pipelines.checkpoints.checkpoint import Checkpoint, load_checkpoint
+from pipelines.datasets.mixing.made_pictures import made_pictures
 from pipelines.datasets.source import FeatureOptions
 from pipelines.features.request import FeatureRequest
 from pipelines.features.spec import FeatureSpec
@@ -33,7 +34,6 @@ from pipelines.streaming.predicting.label_rule import BACKGROUND
 from pipelines.training.none_of_these.foreign import made_foreign, white_noise
 from pipelines.training.none_of_these.rejection import outputs, store_rejection
 from pipelines.training.samples.recordings import Recording
-from weights.recipes.made_pictures import made_pictures
 
 PICTURES = 250  # of each kind
 UNHEARD = range(2000, 2140)  # numbers of white noise that no recipe trains on: a model knows what it was trained on

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from pipelines.datasets.mixing.made_pictures import made_pictures
 from pipelines.features.media import decode
 from pipelines.features.media.info import VideoFrame
-from weights.recipes.made_pictures import made_pictures
 
 RATE = Fraction(30000, 1001)
 SIDE = 160  # pixels

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.item import Item
+from pipelines.datasets.mixing import foreign_video
 from pipelines.datasets.mixing.foreign_sound import (
     ALWAYS_FOREIGN,
     LIKE_WEATHER,
@@ -19,6 +21,7 @@ from pipelines.datasets.mixing.foreign_sound import (
     foreign_sounds,
     made_sound,
 )
+from pipelines.datasets.mixing.foreign_video import MadeVideo, foreign_videos
 from pipelines.datasets.rows.feature_cache import OnItem, cache_folder, cached_features
 from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.datasets.source import FeatureOptions
@@ -36,6 +39,7 @@ Rows = NDArray[np.float32]
 MADE = "made"  # in place of a folder: made sounds alone
 KEPT_OUT = 5  # of the recordings in a folder, one in so many is not trained on: the rule for "none" is fitted on it
 SECONDS = 5.0  # of a made sound
+VIDEO_SECONDS = 3.0  # of a made video: most stand still, and large networks take their time for every row
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,19 +68,17 @@ def open_foreign(folder: Path, options: FeatureOptions, classes: int, on_item: O
 def made_foreign(
     options: FeatureOptions, spec: FeatureSpec, classes: int, on_item: OnItem | None = None
 ) -> ForeignSound:
-    """Made sounds through the extractors of a recipe; nothing where these take pictures."""
-    if any(part.kind != "audio" for part in spec.parts):
-        return ForeignSound()
-    sounds = list(foreign_sounds(SECONDS))
-    recordings, always, weather = [], [], []
-    for sound, rows in zip(sounds, _made_rows(sounds, options, spec, on_item), strict=True):
-        recordings.append(_without_class(sound.kind, rows, classes))
-        if sound.kind in ALWAYS_FOREIGN:
-            always.append(recordings[-1])
-        if sound.kind in LIKE_WEATHER:
-            weather.append(recordings[-1])
-    train = tuple(recording for recording in recordings if recording.name not in LIKE_WEATHER)
-    return ForeignSound(train=train, fit=train, always=tuple(always), weather=tuple(weather))
+    """Made sounds and videos through the extractors of a recipe; where these take both, each sound with a video."""
+    made = _made(spec)
+    train: list[Recording] = []
+    always: list[Recording] = []
+    weather: list[Recording] = []
+    for each, rows in zip(made, _made_rows(made, options, spec, on_item), strict=True):
+        recording = _without_class(each.kind, rows, classes)
+        (weather if each.like_weather else train).append(recording)
+        if each.always:
+            always.append(recording)
+    return ForeignSound(train=tuple(train), fit=tuple(train), always=tuple(always), weather=tuple(weather))
 
 
 def as_background(recordings: Iterable[Recording], background: int) -> ForeignSound:
@@ -91,36 +93,81 @@ def as_background(recordings: Iterable[Recording], background: int) -> ForeignSo
 
 def white_noise(numbers: Sequence[int], options: FeatureOptions, spec: FeatureSpec, classes: int) -> list[Recording]:
     """White noise of these numbers, of which training hears the first ones."""
-    sounds = [made_sound(WHITE_NOISE, number, SECONDS) for number in numbers]
+    sounds = [Foreign(made_sound(WHITE_NOISE, number, SECONDS)) for number in numbers]
     return [_without_class(WHITE_NOISE, rows, classes) for rows in _made_rows(sounds, options, spec, None)]
 
 
-def _made_rows(sounds: Sequence[MadeSound], options: FeatureOptions, spec: FeatureSpec, on_item: OnItem | None) -> Rows:
-    """The rows of made sounds (sounds, rows, width). They are kept: with a large network they take ten seconds."""
-    digest = hashlib.sha256(b"".join(sound.samples.tobytes() for sound in sounds)).hexdigest()[:16]
+@dataclass(frozen=True)
+class Foreign:
+    """What is heard and seen of a made recording."""
+
+    sound: MadeSound | None = None
+    video: MadeVideo | None = None
+
+    @property
+    def kind(self) -> str:
+        return " with ".join(part.kind for part in (self.sound, self.video) if part is not None)
+
+    @property
+    def always(self) -> bool:
+        """Whether no model should have a name for any part of it."""
+        heard = self.sound is None or self.sound.kind in ALWAYS_FOREIGN
+        return heard and (self.video is None or self.video.kind in foreign_video.ALWAYS_FOREIGN)
+
+    @property
+    def like_weather(self) -> bool:
+        """Whether a class may well sound like it."""
+        return self.sound is not None and self.sound.kind in LIKE_WEATHER
+
+    @property
+    def digest(self) -> bytes:
+        """Of what the rows depend on."""
+        sound = b"" if self.sound is None else self.sound.samples.tobytes()
+        if self.video is None:
+            return sound
+        return sound + self.video.kind.encode() + b"".join(self.video.at(share).tobytes() for share in (0.0, 0.5))
+
+    def rows(self, stream: FeatureStream) -> Rows:
+        """(rows, width)."""
+        parts = []
+        if self.sound is not None:
+            parts.append(stream.push_audio(self.sound.samples, self.sound.rate))
+        if self.video is not None:
+            parts += [stream.push_frame(frame) for frame in self.video.frames()]
+        return np.concatenate([*parts, stream.flush()])
+
+
+def _made(spec: FeatureSpec) -> list[Foreign]:
+    kinds = {part.kind for part in spec.parts}
+    if "video" not in kinds:
+        return [Foreign(sound) for sound in foreign_sounds(SECONDS)]
+    videos = list(foreign_videos(VIDEO_SECONDS))
+    if "audio" not in kinds:
+        return [Foreign(video=video) for video in videos]
+    return [Foreign(sound, video) for sound, video in zip(foreign_sounds(VIDEO_SECONDS), cycle(videos), strict=False)]
+
+
+def _made_rows(made: Sequence[Foreign], options: FeatureOptions, spec: FeatureSpec, on_item: OnItem | None) -> Rows:
+    """The rows of made recordings (recordings, rows, width). They are kept: with a large network they take a while."""
+    digest = hashlib.sha256(b"".join(each.digest for each in made)).hexdigest()[:16]
     path = cache_folder(options, spec) / f"made-{digest}.npy"
     kept = _kept_rows(path)
-    if kept is not None and kept.ndim == 3 and (len(kept), kept.shape[2]) == (len(sounds), spec.width):
+    if kept is not None and kept.ndim == 3 and (len(kept), kept.shape[2]) == (len(made), spec.width):
         return kept
     assert options.request is not None
     factory = StreamFactory(options.request, "cpu")
-    heard = []
-    with one_thread():  # short sounds gain little by more, and lose much by them where others compute, too
-        for count, sound in enumerate(sounds):
+    rows = []
+    with one_thread():  # short ones gain little by more, and lose much by them where others compute, too
+        for count, each in enumerate(made):
             if on_item is not None:
-                on_item(count, len(sounds), f"foreign: {sound.kind}")
-            heard.append(_heard(factory.prototype(), sound))
+                on_item(count, len(made), f"foreign: {each.kind}")
+            rows.append(each.rows(factory.prototype()))
     if on_item is not None:
-        on_item(len(sounds), len(sounds), "")
-    rows = np.stack(heard)
+        on_item(len(made), len(made), "")
+    together = np.stack(rows)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.save(file, rows)
-    return rows
-
-
-def _heard(stream: FeatureStream, sound: MadeSound) -> Rows:
-    """(rows, width)."""
-    return np.concatenate([stream.push_audio(sound.samples, sound.rate), stream.flush()])
+        np.save(file, together)
+    return together
 
 
 def _kept_rows(path: Path) -> Rows | None:

@@ -29,6 +29,9 @@ SOUND = FeatureRequest(
     hop=DEFAULT_HOP,
     options={"musicnn.network": "msd_musicnn", "musicnn.output": "middle+penultimate", "logmel.window": 1.0},
 )
+HEARD_AT_ONCE = 3.0  # seconds that musicnn hears for a row: in a stream of shorter clips these are more than one
+BRIEF_SOUND = FeatureRequest("logmel+speech", options={"logmel.window": 1.0})
+MOST_FILES = 0.9  # share of the files that hold sound and pictures, from which on both are taken
 SHORT_SOUND = FeatureRequest("speech")
 ROWS_OF_A_CLIP = 8  # at least: a shorter clip is looked at more often
 SHORTEST_HOP = 0.05  # seconds
@@ -118,7 +121,9 @@ def plan_recipe(
         joins = preset == DEFAULT_PRESET and given.get("training.loss_on") != "last" and not given.keys() & {*UNJOINED}
         # Of short sound, what is heard in a row is computed: that takes a second, and says more than rows in a row.
         heard = joins and facts.short and request is not None and request.names == SHORT_SOUND.names
-        copied = facts.clips and not facts.short and request is not None and request.names == SOUND.names
+        sounds = (SOUND.names, BRIEF_SOUND.names)
+        heard_whole = not facts.short and request is not None and request.names in sounds
+        copied = facts.clips and request is not None and (facts.pictures or heard_whole)
         varied = _regularisation(facts, preset, joins, heard, copied)
         read = preset == DEFAULT_PRESET and given.get("training.loss") != "binary" and not any(map(given.get, UNREAD))
         reading = _reading(facts) if read else ()
@@ -146,18 +151,33 @@ def _features(recipe: Recipe, dataset: Dataset) -> Choice | None:
 
 
 def _request(tracks: Tracks, facts: DataFacts) -> tuple[FeatureRequest, str]:
+    """What most files hold: both, where nine in ten have both, else what more of them have, sound where as many do."""
     length = facts.length or 0.0
     lasts = f"{facts.thing}s last {length:.3g} s"
     watched = max(SHORTEST_HOP, min(DEFAULT_HOP, round(length / ROWS_OF_A_CLIP, 2)))
-    if tracks.with_pictures and not tracks.with_sound:
-        return FeatureRequest(PICTURES.names, hop=watched), f"the files hold pictures and no sound; {lasts}"
-    if tracks.with_pictures and tracks.with_sound == tracks.files:
-        both = FeatureRequest(f"{PICTURES.names}+{SOUND.names}", hop=watched, options=SOUND.options)
-        return both, f"the files hold pictures and sound; {lasts}"
-    heard = "the files hold sound" if tracks.with_sound == tracks.files else tracks.reason
+    brief = facts.clips and length < HEARD_AT_ONCE
+    sound = replace(BRIEF_SOUND, hop=watched) if brief else SOUND
+    how_long = f"{lasts}, less than musicnn hears at once" if brief else lasts
+    with_both = tracks.with_sound + tracks.with_pictures - tracks.files
+    if with_both > 0 and with_both >= MOST_FILES * tracks.files:
+        both = FeatureRequest(f"{PICTURES.names}+{sound.names}", hop=watched, options=sound.options)
+        return both, f"{_held('pictures and sound', with_both, tracks.files)}; {how_long}"
+    if tracks.with_pictures > tracks.with_sound:
+        held = _held("pictures" if tracks.with_sound else "pictures and no sound", tracks.with_pictures, tracks.files)
+        held += f", sound in {tracks.with_sound}, which is not heard" if with_both > 0 else ""
+        return FeatureRequest(PICTURES.names, hop=watched), f"{held}; {lasts}"
+    held = _held("sound", tracks.with_sound, tracks.files)
+    held += f", pictures in {tracks.with_pictures}, which are not watched" if with_both > 0 else ""
     if facts.short:
-        return SHORT_SOUND, f"{heard}; {lasts}, as short as words"
-    return SOUND, f"{heard}; {lasts}"
+        return SHORT_SOUND, f"{held}; {lasts}, as short as words"
+    return sound, f"{held}; {how_long}"
+
+
+def _held(what: str, count: int, files: int) -> str:
+    """What the files that were looked at hold, and what becomes of those that do not."""
+    if count == files:
+        return f"the files hold {what}"
+    return f"{what} in {count} of {files} files, and those without are left out"
 
 
 def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
@@ -230,7 +250,7 @@ def _regularisation(
     """Loss on every row; small data are varied and smoothed more.
 
     joins: the model can be shown clips in a row. heard: they are played in a row, rather than their rows joined.
-    copied: the clips are of sound whose features are extracted, so that copies of it can be changed.
+    copied: the clips are media whose features are extracted, so that copies can be changed, and no words.
     """
     few = facts.all_rows < FEW_ROWS
     values: dict[str, Any] = {"training.loss_on": "every", "training.loss": "auto", "training.standardize": True}

@@ -76,7 +76,7 @@ def open_data(
         if item.split in (*trained, recipe.data.validate_on)
     )
     if recipe.data.copies:
-        items += _copies(recipe, dataset, items)
+        items += _copies(recipe, dataset, items, processes, on_item)
     check_classes(dataset)
     spec = dataset.spec
     problems = list(dataset.problems)
@@ -107,12 +107,27 @@ def open_data(
     return TrainingData(dataset, train, validation, spec, foreign, in_a_row, played)
 
 
-def _copies(recipe: Recipe, dataset: Dataset, items: tuple[Item, ...]) -> tuple[Item, ...]:
+def _copies(
+    recipe: Recipe, dataset: Dataset, items: tuple[Item, ...], processes: Processes, on_item: OnItem | None
+) -> tuple[Item, ...]:
     """Changed copies of what is trained on."""
-    if dataset.kind != "clips" or recipe.features.request is None:
+    request = recipe.features.request
+    if dataset.kind != "clips" or request is None:
         raise ConfigurationError("data.copies is for clips whose features are extracted (--features)")
     trained = {item.name for item in items if item.split == "train"}
-    copies = changed_copies(dataset.items, recipe.data.copies, dataset.root, trained)
+    tracks = frozenset(part.kind for part in StreamFactory(request).prototype().spec.parts)
+    if not processes.main:  # the first makes them for all; where the cache is not shared, each then makes its own
+        processes.wait()
+    copies = changed_copies(
+        dataset.items,
+        recipe.data.copies,
+        dataset.root,
+        trained,
+        tracks=tracks,
+        on_item=on_item if processes.main else None,
+    )
+    if processes.main:
+        processes.wait()
     return tuple(replace(copy, split="train") for copy in copies)
 
 

@@ -11,7 +11,7 @@ models that have no banded pass: the regular model goes over every `stride`-th w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -22,6 +22,7 @@ from pipelines.model.base_config import BaseConfig
 from pipelines.training.recipes.recipe import Recipe
 
 Mode = Literal["chunk", "shared", "window"]
+LONG = 4  # times as long as the median clip: of a longer one, a part is taken in each epoch
 EPOCH_STREAM, SAMPLE_STREAM, STEP_STREAM = 0, 1, 2  # keep the random numbers of different purposes apart
 
 
@@ -37,6 +38,10 @@ class Sample:
     def __len__(self) -> int:
         return self.end - self.begin
 
+    def later(self, tokens: int) -> Sample:
+        """The same so many tokens later."""
+        return replace(self, begin=self.begin + tokens, end=self.end + tokens, first=self.first + tokens)
+
 
 @dataclass(frozen=True)
 class SamplingPlan:
@@ -51,17 +56,22 @@ class SamplingPlan:
     partial_windows: bool
     batch_size: int
     steps_per_epoch: int = 0
+    clips: bool = False  # each has one label
 
     def samples(self, lengths: Sequence[int], generator: np.random.Generator) -> list[Sample]:
         """One epoch's samples of recordings of the given lengths, in order."""
         drawn: list[Sample] = []
+        longest = max(self.window, round(LONG * float(np.median(lengths)))) if self.clips and lengths else None
         for recording, length in enumerate(lengths):
             if self.last_only:
                 drawn.append(self._one(recording, length, generator))
-            elif self.mode == "window":
-                drawn += self._windows(recording, length, generator)
-            else:
-                drawn += self._chunks(recording, length, generator)
+                continue
+            # Of a clip that is far longer than the others, a random part: a batch is as long as its longest.
+            begin = 0
+            if longest is not None and length > longest:
+                begin, length = int(generator.integers(length - longest + 1)), longest
+            sampled = self._windows if self.mode == "window" else self._chunks
+            drawn += [sample.later(begin) for sample in sampled(recording, length, generator)]
         return drawn
 
     def batches(self, lengths: Sequence[int], seed: int, epoch: int) -> list[list[Sample]]:
@@ -131,4 +141,5 @@ def sampling_plan(recipe: Recipe, config: BaseConfig, clips: bool) -> SamplingPl
         partial_windows=options.partial_windows or cold or (clips and loss_on == "every"),
         batch_size=options.chunk_batch if in_chunks else options.batch_size,
         steps_per_epoch=options.steps_per_epoch,
+        clips=clips,
     )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
-import av.filter
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -134,6 +134,8 @@ def slide(draw: Draw) -> Picture:
 
 def ffmpeg(draw: Draw) -> Picture:
     """A picture out of FFmpeg's moving test patterns, scaled and cut to a square."""
+    import av.filter
+
     graph = av.filter.Graph()
     source = graph.add(str(draw.choice(FFMPEG)), "size=320x240")
     wanted, end = graph.add("format", "rgb24"), graph.add("buffersink")
@@ -153,8 +155,8 @@ def _places() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return across, down
 
 
-def _levels(values: NDArray[np.float64]) -> Picture:
-    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+def _levels(values: NDArray[np.floating[Any] | np.integer[Any]]) -> Picture:
+    return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)
 
 
 KINDS: dict[str, Callable[[Draw], Picture]] = {
