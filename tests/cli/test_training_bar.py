@@ -37,6 +37,26 @@ def test_times_are_whole_while_it_trains(width: int, monkeypatch: pytest.MonkeyP
     assert line.endswith("left -:--:-- epoch 1140/1600  loss 12.3673") and "…" not in line and len(line) <= width
 
 
+def test_copies_that_are_made_are_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a terminal and elsewhere: else it is a silent wait."""
+    plain = TrainingProgress(None, quiet=False)
+    for done in range(120):
+        plain.on_item(done, 120, f"copy of clip {done}")
+    plain.on_item(120, 120, "")
+    assert capsys.readouterr().err.splitlines() == [
+        "a changed copy is made of 120 clips, and kept",
+        "copies: 100 of 120 recordings",
+    ]
+    TrainingProgress(None, quiet=True).on_item(0, 120, "copy of clip 0")
+    assert not capsys.readouterr().err
+    console = Console(file=io.StringIO(), width=80, height=10, force_terminal=True, color_system=None)
+    monkeypatch.setattr(training_progress, "status_console", lambda: console)
+    with training_progress.training_progress(quiet=False) as progress:
+        assert progress._bar is not None
+        progress.on_item(3, 10, "copy of a")
+        assert drawn(progress._bar.get_renderable(), 80).startswith("copies ")
+
+
 def drawn(bar: Any, width: int) -> str:
     plain = Console(file=io.StringIO(), width=width, color_system=None)
     with plain.capture() as captured:
