@@ -306,9 +306,7 @@ def evaluate(
         foreign=foreign,
     )
     if predictions is not None:
-        refuse_others(
-            context, _OF_PREDICTIONS, "--predictions scores the answers in a file, without a model or recordings"
-        )
+        refuse_others(context, _OF_PREDICTIONS, "--predictions scores a file's answers, without model or recordings")
         _score_file(predictions, dataset, options, wanted)
         return
     use_threads(threads)

@@ -89,7 +89,7 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
         (
             (model, "--dataset", "folder", "--predictions", "p.npz", "--report", "r.html"),
             2,
-            "scores the answers in a file, without a model or recordings: leave [NAME=]MODEL, --report out",
+            "scores a file's answers, without model or recordings: leave [NAME=]MODEL, --report out",
         ),
         ((*folder, "-c", model, "--foreign", "nowhere"), 3, "--foreign: nowhere is not there: name a folder"),
         (("nowhere",), 2, "there is no model file and no built-in model 'nowhere'"),
