@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pipelines.checkpoints.builtin import builtin_names
 from pipelines.checkpoints.checkpoint import save_checkpoint
 from pipelines.model import RecurrentConfig, make_model
+from pipelines.model.per_frame_config import PerFrameConfig
 from pipelines.streaming import (
     PlayOptions,
     PredictionOptions,
@@ -180,6 +181,31 @@ def test_a_window_that_restarts_within_a_chunk(tmp_path: Path, lag: int) -> None
     (again,) = [event for event in told[1:] if event.restart]
     assert again.index > 18 and again.warmup and again.early == (lag > 0)
     assert again.probabilities.argmax() == again.scores.argmax()  # nothing from before is in its smoothing
+
+
+@pytest.mark.parametrize("mode", [nullcontext, step_by_step])
+def test_a_model_without_memory_has_nothing_to_start_again(tmp_path: Path, mode: Any) -> None:
+    """A row that is too large is left out, and what is smoothed goes on, as over a row of NaN."""
+    torch.manual_seed(0)
+    model = make_model(PerFrameConfig(input_width=WIDTH, classes=5)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(9)
+    save_checkpoint(tmp_path / "model.safetensors", model)
+    rows = write_rows(tmp_path / "rows.npy", 30)
+    told = []
+    for broken in (np.nan, 3e38):
+        rows[20] = broken
+        np.save(tmp_path / "rows.npy", rows)
+        with mode():
+            events, _ = run([tmp_path / "rows.npy"], open_model(tmp_path / "model.safetensors"))
+        told.append([event for event in events if isinstance(event, Prediction)])
+    left_out, too_large = told
+    assert [event.index for event in too_large] == [event.index for event in left_out]
+    assert [event.restart for event in too_large] == [True] + [False] * (len(too_large) - 1)
+    np.testing.assert_allclose(
+        [event.probabilities for event in too_large], [event.probabilities for event in left_out], atol=1e-6
+    )
 
 
 def test_a_snapshot_after_the_last_row_still_tells_what_the_lag_owes(tmp_path: Path) -> None:

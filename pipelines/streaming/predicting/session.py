@@ -41,7 +41,7 @@ class StreamSession:
 
         NaN or infinity raises NonFiniteInputError with the rows, and no state is changed. A finite token may still be
         too large: then scores are not finite until it has left the window. A model that never forgets, or a row that
-        has seen nothing else for as long as it remembers, starts again.
+        has seen nothing else for as long as it remembers, starts again; one that remembers nothing has no need to.
         """
         for row, token in tokens.items():
             self._tokens[row] = token
@@ -55,8 +55,10 @@ class StreamSession:
             self._seen[row] += 1
             self._recent[row].append(token)
             self._blind[row] = 0 if np.isfinite(scores[row]).all() else self._blind[row] + 1
-        if lost := [row for row in tokens if self._blind[row] and self._blind[row] >= (self._reach or 1)]:
-            self.restart(lost)
+        if self._reach != 1:  # else there is nothing to forget
+            lost = [row for row in tokens if self._blind[row] and self._blind[row] >= (self._reach or 1)]
+            if lost:
+                self.restart(lost)
         return {row: scores[row].copy() for row in tokens}
 
     def steps(self, row: int, tokens: Values) -> tuple[Values, list[int]]:
