@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cotrans_cli.display.columns import aligned
+from cotrans_cli.display.columns import aligned, room
 from cotrans_cli.display.console import on_terminal, print_line
 from cotrans_cli.display.text_chart import log_chart
 
@@ -146,7 +146,7 @@ def show_sweep(report: Sweep, detail: bool) -> None:
         }
         print_line()
         title = "operations per step: " + ", ".join(f"{_MARKERS[kind]} {name}" for kind, name in KINDS.items())
-        for line in log_chart(title, report.values, curves, report.axis):
+        for line in log_chart(title, report.values, curves, report.axis, room()):
             print_line(line)
 
 
@@ -171,7 +171,7 @@ def show_model_sweep(report: ModelSweep, detail: bool) -> None:
             ".": [float(cost.step.macs) for cost in report.costs],
         }
         print_line()
-        for line in log_chart("MACs: W window, . step", report.values, curves, report.axis):
+        for line in log_chart("MACs: W window, . step", report.values, curves, report.axis, room()):
             print_line(line)
 
 

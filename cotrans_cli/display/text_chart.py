@@ -5,29 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-_WIDTH, _HEIGHT = 56, 14  # characters of the plotting area
+_WIDTH, _HEIGHT = 56, 14  # characters of the plotting area, where there is room
+_LEAST = 16  # below this a curve is none
+_AXIS = 7  # characters to the left of it
 
 
-def log_chart(title: str, xs: Sequence[float], curves: Mapping[str, Sequence[float]], label: str) -> list[str]:
+def log_chart(
+    title: str, xs: Sequence[float], curves: Mapping[str, Sequence[float]], label: str, available: int = _AXIS + _WIDTH
+) -> list[str]:
     """Lines of a chart. curves: marker (one character) to values at `xs`; label: of the horizontal axis.
 
-    Where curves meet, the later one is seen.
+    Where curves meet, the later one is seen. available: columns of the terminal.
     """
+    width = max(_LEAST, min(_WIDTH, available - _AXIS))
     values = [math.log10(value) for curve in curves.values() for value in curve]
     bottom, top = min(values), max(max(values), min(values) + 1)
     left, right = math.log(xs[0]), math.log(xs[-1])
-    grid = [[" "] * _WIDTH for _ in range(_HEIGHT)]
+    grid = [[" "] * width for _ in range(_HEIGHT)]
     for marker, curve in curves.items():
-        for column in range(_WIDTH):
-            place = left + (right - left) * column / (_WIDTH - 1)
+        for column in range(width):
+            place = left + (right - left) * column / (width - 1)
             grid[_row(_interpolated(place, xs, curve), bottom, top)][column] = marker
     labels = {_row(power, bottom, top): f"1e{power}" for power in _powers(bottom, top)}
     lines = [title]
     for row, characters in enumerate(grid):
         lines.append(f"{labels.get(row, ''):>5} |{''.join(characters).rstrip()}")
-    lines.append(f"{'':5} +{'-' * _WIDTH}")
+    lines.append(f"{'':5} +{'-' * width}")
     first, last = f"{xs[0]:g}", f"{xs[-1]:g}"
-    lines.append(f"{'':7}{first}{label:^{_WIDTH - len(first) - len(last)}}{last}")
+    lines.append(f"{'':7}{first}{label:^{width - len(first) - len(last)}}{last}")
     return lines
 
 

@@ -145,6 +145,13 @@ def test_the_chart_draws_straight_lines() -> None:
     assert lines[-1].split() == ["1", "n", "100"]
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_the_chart_fits_the_terminal(columns: int) -> None:
+    lines = log_chart("title", (16, 64, 4096), {"x": (10, 100, 1000)}, "n", columns)
+    assert max(map(len, lines)) == min(columns, 63)
+    assert lines[-1].split() == ["16", "n", "4096"]
+
+
 def test_the_plot_goes_to_a_file(tmp_path: Path, capsys: Output) -> None:
     path = tmp_path / "scaling.png"
     assert run(["flops", "--plot", str(path)]) == 0
