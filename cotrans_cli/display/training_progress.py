@@ -140,7 +140,7 @@ def print_result(result: RunResult) -> None:
     if result.baseline is not None:
         print_line(f"single rows      {baseline_text(result.baseline)}")
     print_line(f"parameters       {result.parameters:,}")
-    print_line(f"time             {result.seconds:.0f} s for {result.steps:,} steps")
+    print_line(f"time             {result.seconds:.0f} s for {counted(result.steps, 'step')}")
     print_line(f"checkpoint       {result.folder / 'best.safetensors'}")
     if result.below_baseline:
         from pipelines.training.fitting.baseline import WHAT_TO_TRY

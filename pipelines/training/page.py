@@ -12,6 +12,7 @@ from pipelines.files import write_text
 from pipelines.pages.page import CHART_SCRIPTS, CHART_STYLES, COMMON_SCRIPTS, COMMON_STYLES, Page, made_line, render
 from pipelines.training.curves import SHORT
 from pipelines.training.events import EpochDone
+from pipelines.wording import counted
 
 RunState = Literal["running", "finished", "stopped"]
 REFRESH = 5  # seconds after which a browser looks again, while the run goes on
@@ -60,7 +61,7 @@ def _said(progress: RunProgress) -> str:
         return f"training: {done} of {progress.epochs} epochs are done; this page looks again every {REFRESH} seconds"
     if progress.state == "stopped":
         return f"stopped after {done} of {progress.epochs} epochs: --resume goes on"
-    return f"finished after {done} epochs"
+    return f"finished after {counted(done, 'epoch')}"
 
 
 def _figures(progress: RunProgress) -> list[tuple[str, str, str]]:
@@ -68,7 +69,7 @@ def _figures(progress: RunProgress) -> list[tuple[str, str, str]]:
     best = next((epoch for epoch in reversed(progress.history) if epoch.best), None)
     seconds = sum(epoch.seconds for epoch in progress.history)
     figures = [
-        ("Epochs", f"{len(progress.history)} of {progress.epochs}", f"{last.steps:,} steps"),
+        ("Epochs", f"{len(progress.history)} of {progress.epochs}", counted(last.steps, "step")),
         ("Training loss", f"{last.train_loss:.3g}", f"in epoch {last.epoch}"),
     ]
     if best is not None and best.scores is not None:

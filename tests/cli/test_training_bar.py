@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from cotrans_cli.display import training_progress
-from cotrans_cli.display.training_progress import TrainingProgress
+from cotrans_cli.display.training_progress import TrainingProgress, print_result
 from pipelines.training.events import StepDone
+from pipelines.training.run import RunResult
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -63,3 +65,9 @@ def drawn(bar: Any, width: int) -> str:
         plain.print(bar)
     (line,) = captured.get().splitlines()
     return line.rstrip()
+
+
+@pytest.mark.parametrize(("steps", "said"), [(1, "0 s for 1 step\n"), (1200, "0 s for 1,200 steps\n")])
+def test_one_step_is_a_step(steps: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_result(RunResult(tmp_path, 0, "loss", 1, None, None, 1, steps, 10, 2, 0, 0.1))
+    assert said in capsys.readouterr().out
