@@ -27,11 +27,14 @@ class WantedOutput:
     report: Path | None = None
 
     def keep(self, inputs: Iterable[Path]) -> None:
-        """Refuse to write over what is read; before the work, not after it."""
-        from pipelines.files import refuse_overwriting
+        """Refuse to write over what is read, or where nothing can be written; before the work, not after it."""
+        from pipelines.files import check_writable, refuse_overwriting
 
-        outputs = (("--plot", self.plot), ("--save", self.save), ("--report", self.report))
-        refuse_overwriting([(name, path) for name, path in outputs if path], inputs)
+        wanted = (("--plot", self.plot), ("--save", self.save), ("--report", self.report))
+        outputs = [(name, path) for name, path in wanted if path]
+        refuse_overwriting(outputs, inputs)
+        for name, path in outputs:
+            check_writable(path, name)
 
     def remark(self, text: str) -> None:
         """Something that a reader of the figures should know."""

@@ -91,6 +91,10 @@ def test_mistakes_are_one_line(tmp_path: Path, capsys: Output, monkeypatch: pyte
             2,
             "scores a file's answers, without model or recordings: leave [NAME=]MODEL, --report out",
         ),
+        *(
+            ((*folder, "-c", model, option, model / name), 3, f"{option}: cannot write to {model / name}")
+            for option, name in (("--save", "p.npz"), ("--plot", "p.png"), ("--report", "p.html"))
+        ),
         ((*folder, "-c", model, "--foreign", "nowhere"), 3, "--foreign: nowhere is not there: name a folder"),
         (("nowhere",), 2, "there is no model file and no built-in model 'nowhere'"),
         ((*folder, "-c", model, "--device", "tpu"), 2, "unknown device 'tpu'"),
