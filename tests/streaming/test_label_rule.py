@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,37 @@ def test_a_stretch_goes_on_over_what_is_too_short() -> None:
     assert joined("aaaba", 1.0) == [("a", 0.0, 2.5, 4)]
     for cut in range(1, 12):
         assert joined("aaabaacbb-bb", 1.0, cut) == joined("aaabaacbb-bb", 1.0)
+
+
+def doubted(
+    labels: str, rule: LabelRule | None = None, least: float = 1.5, cut: int | None = None
+) -> list[tuple[str, float, float, int]]:
+    """As `joined`; a capital letter: a row that is none of the classes, but nearest to that one."""
+    merger = SegmentMerger("x", "softmax", rule, least=least)
+    closed = []
+    for place, label in enumerate(labels):
+        if place == cut:
+            state = json.loads(json.dumps(merger.state()))
+            merger = SegmentMerger("x", "softmax", rule, least=least)
+            merger.restore(state)
+        row = frame(place, label if label.islower() else None)
+        closed += merger.push(replace(row, top=((label.lower(), 0.9),)), tuple("abc"))
+    return [(part.label, part.start, part.end, part.frames) for part in [*closed, *merger.finish()]]
+
+
+def test_a_stretch_goes_on_over_rows_that_were_turned_away_but_are_nearest_to_it() -> None:
+    assert doubted("aaaAAaaa") == [("a", 0.0, 4.0, 6)]
+    assert doubted("aaaaAbAaaaa", least=2.0) == [("a", 0.0, 5.5, 8)]
+    assert doubted("aaaA") == [("a", 0.0, 1.5, 3)]  # which is not part of it at its end
+    assert doubted("aaaAAbbb") == [("a", 0.0, 1.5, 3), ("b", 2.5, 4.0, 3)]
+    two = [("a", 0.0, 1.5, 3), ("a", 3.0, 4.5, 3)]
+    assert doubted("aaaAAAaaa") == two  # as long as a stretch of its own
+    assert doubted("aaaBBBaaa") == two and doubted("aaaBBBaaa", least=2.5) == []  # near to something else
+    assert doubted("aaaAAaaa", least=0.0) == [("a", 0.0, 1.5, 3), ("a", 2.5, 4.0, 3)]
+    # The user's own threshold is what it says.
+    assert len(doubted("aaaAAaaa", LabelRule(threshold=0.95))) == 2
+    for cut in range(1, 8):
+        assert doubted("aaaAAaaa", cut=cut) == doubted("aaaAAaaa")
 
 
 def test_wrong_names_and_numbers_are_one_line() -> None:

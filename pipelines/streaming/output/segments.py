@@ -85,7 +85,8 @@ class SegmentMerger:
 
     A softmax model has one label at a time. A sigmoid model has a stretch for each class that is there (`joined`: one
     for each set of classes, so that stretches do not overlap). A gap, or a window that restarts, ends all stretches.
-    Where one label is there at a time, a stretch goes on over others that are left out for being too short.
+    Where one label is there at a time, a stretch goes on over others that are left out for being too short, and over as
+    short a time in which its own label was nearest still, but the model's rule for "none of these" turned it away.
     """
 
     def __init__(
@@ -121,6 +122,8 @@ class SegmentMerger:
         # A stretch that is growing leads on from the held one; a gap does not.
         if not self._tracks and (prediction.restart or prediction.begin - self._reach > slack):
             closed += self._let_go()
+        elif not present and self._is_doubtful(prediction):
+            self._doubt(prediction.end)
         for label, score in present.items():
             track = self._tracks.get(label) or self._begin(label, max(0.0, prediction.begin))
             self._tracks[label] = track
@@ -166,6 +169,19 @@ class SegmentMerger:
     def _is_there(self, name: str, score: float) -> bool:
         threshold = self._rule.threshold_of(name)
         return self._rule.shows(name) and score >= (SIGMOID_THRESHOLD if threshold is None else threshold)
+
+    def _is_doubtful(self, prediction: Prediction) -> bool:
+        """Whether a row that is none of the classes was nearest to the held stretch's own, by the model's own rule."""
+        if self._held is None or prediction.label is not None or not prediction.top:
+            return False
+        nearest = prediction.top[0][0]
+        return nearest == self._held.label and self._rule.shows(nearest) and self._rule.threshold_of(nearest) is None
+
+    def _doubt(self, end: float) -> None:
+        """The held stretch may go on after a doubtful row, unless these are as long as a stretch of their own."""
+        held = self._held
+        if held is not None and end - held.track.end < self._least - TIME_SLACK:
+            held.reach = end
 
     def _begin(self, label: str, start: float) -> _Track:
         """A new track, or that of the same label before nothing but short ones."""
