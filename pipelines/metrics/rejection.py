@@ -33,7 +33,8 @@ Logits = NDArray[np.floating[Any]]
 Values = NDArray[np.float64]
 
 MOST_REJECTED = 0.02  # share of known input that a fitted threshold may turn away
-MOST_LOST = 0.05  # the same, where it takes that to turn silence away
+MOST_LOST = 0.05  # the same, to turn some of the silence away
+MOST_AT_ALL = 0.2  # the same, where that turns all of it away: of few clips, some are hardly more than noise
 MOST_OF_A_CLASS = 0.05  # share of the answers of one class that are turned away because noise is taken for it
 ROOM = 1.25  # above the evidence of noise that was tried, for noise that was not (in the logarithm of odds)
 MARGIN = 1e-3  # by which a fitted threshold lies above the evidence that it must turn away
@@ -129,7 +130,7 @@ def fit_rejection(
 
     known: (n, classes) of held-out input with its labels (n,). foreign: (m, classes) of input of other kinds; without
     any, the share of known input decides alone. always: of input that no model should have a name for (silence), for
-    which up to `MOST_LOST` of the known may be turned away.
+    which up to `MOST_LOST` of the known may be turned away, and up to `MOST_AT_ALL` where none of it is left then.
     """
     temperature = fit_temperature(known, labels)
     best: tuple[float, Rejection] | None = None
@@ -140,8 +141,7 @@ def fit_rejection(
             # No higher than it takes: the next person's recordings are less clear than these.
             threshold = min(threshold, float(evidence(foreign, statistic, temperature).max()) + MARGIN)
         if always is not None:
-            wanted = float(evidence(always, statistic, temperature).max()) + MARGIN
-            threshold = max(threshold, min(wanted, float(np.quantile(mine, MOST_LOST))))
+            threshold = max(threshold, _above(evidence(always, statistic, temperature), mine))
         turned_away = [
             float((evidence(logits, statistic, temperature) < threshold).mean())
             for logits in (foreign, always)
@@ -152,6 +152,12 @@ def fit_rejection(
             best = worth, Rejection(statistic, threshold, temperature)
     assert best is not None
     return best[1]
+
+
+def _above(always: Values, known: Values) -> float:
+    """A threshold that turns away all that has no name; where that is not to be had, one that costs little."""
+    wanted = float(always.max()) + MARGIN
+    return wanted if wanted <= np.quantile(known, MOST_AT_ALL) else float(np.quantile(known, MOST_LOST))
 
 
 def against_noise(

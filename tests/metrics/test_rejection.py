@@ -15,6 +15,7 @@ from pipelines.errors import ConfigurationError
 from pipelines.metrics.probabilities import probabilities
 from pipelines.metrics.rejection import (
     CLEARNESS,
+    MOST_AT_ALL,
     MOST_LOST,
     MOST_OF_A_CLASS,
     MOST_REJECTED,
@@ -160,6 +161,11 @@ def test_silence_may_cost_a_little_more() -> None:
     assert rule.statistic == "energy"
     assert (rule.evidence(silence) < rule.threshold).all()
     assert MOST_REJECTED < (rule.evidence(known) < rule.threshold).mean() <= MOST_LOST
+    dear = np.full((3, 5), -20.0)
+    dear[:, 2] = float(np.quantile(without.evidence(known), 0.15))  # of few clips, three may be hardly more than noise
+    rule = fit_rejection(known, labels, foreign, dear)
+    assert (rule.evidence(dear) < rule.threshold).all()
+    assert MOST_LOST < (rule.evidence(known) < rule.threshold).mean() <= MOST_AT_ALL
     costly = fit_rejection(known, labels, foreign, known[:10] + 9)
     assert (costly.evidence(known) < costly.threshold).mean() <= MOST_LOST
 
