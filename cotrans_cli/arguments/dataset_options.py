@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
+
 from cotrans_cli.arguments.options import option
 from pipelines.datasets.opening import MODULES
 from pipelines.datasets.options import DATASET_OPTIONS, DatasetOption
@@ -20,7 +22,11 @@ from pipelines.wording import alternatives
 
 DATA = "Data"  # the panel of the help page
 _NAMES = f"{alternatives([*MODULES])}."
-Name = Annotated[str, option("--dataset", panel=DATA, help=_NAMES)]
+OWN_DATA = "folder"
+Folder = Annotated[
+    Path | None,
+    typer.Argument(metavar="FOLDER", help="Your own clips or recordings (or the folder of --dataset, as --root)."),
+]
 MaybeName = Annotated[str | None, option("--dataset", panel=DATA, help=_NAMES)]
 Root = Annotated[Path | None, option("--root", panel=DATA, help="The dataset's folder (default: COTRANS_DATA).")]
 FeatureOption = Annotated[
@@ -39,6 +45,13 @@ _MORE = inspect.Parameter(
         option("--data", panel=DATA, metavar="KEY=VALUE", help="The same as a recipe writes it: split_seed=3."),
     ],
 )
+
+
+def named_data(folder: Path | None, dataset: str | None, root: Path | None) -> tuple[str | None, Path | None]:
+    """The dataset and its root: a folder that is named alone holds data of one's own."""
+    if folder is not None and root is not None:
+        raise typer.BadParameter("the folder is given twice: as an argument and with --root")
+    return dataset or (None if folder is None else OWN_DATA), folder or root
 
 
 def with_dataset_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,7 +29,7 @@ Examples:
 
   cotrans data inspect --dataset thumos14 --root THUMOS14/ --feature-set kin
 
-  cotrans data inspect --dataset folder --root my-sounds/ --validation 0.2 --json
+  cotrans data inspect clips/ --validation 0.2 --json
 """
 LIST_EXAMPLES = """
 Examples:
@@ -54,7 +54,8 @@ def data() -> None:
 @options.with_dataset_options
 def inspect(
     *,
-    dataset: options.Name,
+    path: options.Folder = None,
+    dataset: options.MaybeName = None,
     root: options.Root = None,
     dataset_options: options.Given,
     decode: Annotated[
@@ -63,8 +64,16 @@ def inspect(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print what is in a dataset: clips, classes, hours, frames per class, splits and problems."""
-    from pipelines.datasets.opening import open_dataset
+    from pipelines.datasets.opening import MODULES, open_dataset
+    from pipelines.errors import UsageError
+    from pipelines.wording import alternatives
 
+    dataset, root = options.named_data(path, dataset, root)
+    if dataset is None:
+        raise UsageError(
+            "which recordings? Name their folder, as in `cotrans data inspect clips/`, or a dataset with --dataset: "
+            f"{alternatives([*MODULES])}"
+        )
     opened = open_dataset(dataset, root, **dataset_options)
     report = _described(opened, decode)
     if json:

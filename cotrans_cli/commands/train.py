@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from cotrans_cli.arguments import dataset_options as flags_of_datasets
 from cotrans_cli.arguments.choices import Encoding, Positional
 from cotrans_cli.arguments.dataset_options import DATA
@@ -34,16 +32,12 @@ Examples:
   torchrun --nproc-per-node 4 -m cotrans_cli train …         several processes, the same result
 """
 MODEL, OPTIMISATION, RUN = "Model", "Optimisation", "Run"
-OWN_DATA = "folder"
 
 
 @flags_of_datasets.with_dataset_options
 def train(
     *,
-    path: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", help="Your own clips or recordings (or the folder of --dataset, as --root)."),
-    ] = None,
+    path: flags_of_datasets.Folder = None,
     dataset: flags_of_datasets.MaybeName = None,
     root: flags_of_datasets.Root = None,
     dataset_options: flags_of_datasets.Given,
@@ -201,11 +195,10 @@ def train(
 
     Defaults below are those for your own data; named datasets have their preset's, and --recipe paper the paper's.
     """
-    if path is not None and root is not None:
-        raise typer.BadParameter("the folder is given twice: as an argument and with --root")
+    dataset, root = flags_of_datasets.named_data(path, dataset, root)
     flags: dict[str, Any] = {
-        "data.dataset": dataset or (None if path is None else OWN_DATA),
-        "data.root": _text(path or root),
+        "data.dataset": dataset,
+        "data.root": _text(root),
         "data.validate_on": validate_on,
         "data.foreign": _text(foreign),
         "features.names": features,

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cotrans_cli import main
 from cotrans_cli.commands import data
 from pipelines.datasets.opening import open_dataset
 from pipelines.datasets.report import describe
@@ -32,6 +33,19 @@ def test_clips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     value = json.loads(run(capsys, "--dataset", "folder", "--root", str(tmp_path), "--json"))
     assert value["splits"]["test"]["per_class"] == {"cat": 0, "dog": 3}
     assert value["splits"]["train"]["hours"] == pytest.approx(1.5 / 3600, abs=1e-4)
+
+
+def test_a_folder_alone_is_data_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("cat/0.wav", "cat/1.wav", "dog/0.wav", "dog/1.wav"):
+        write_sound(tmp_path / name, seconds=0.5)
+    assert run(capsys, str(tmp_path)) == run(capsys, "--dataset", "folder", "--root", str(tmp_path))
+    assert "cotrans data inspect clips/" in refused(capsys)
+    assert "the folder is given twice" in refused(capsys, str(tmp_path), "--root", str(tmp_path))
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main.run(["data", "inspect", *arguments]) == 2
+    return capsys.readouterr().err
 
 
 def test_frames_per_class(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
