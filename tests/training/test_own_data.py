@@ -115,6 +115,15 @@ def test_words_are_played_in_a_row_where_the_model_can_take_them(tmp_path: Path)
     assert not other.data.in_a_row and other.augmentation.joins == 0.5
 
 
+def test_the_best_epoch_of_words_is_that_of_the_smallest_loss(tmp_path: Path) -> None:
+    words, clips = write_clips(tmp_path / "words", 0.6), write_clips(tmp_path / "clips", 2.0)
+    short, long = (plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(root)}) for root in (words, clips))
+    assert short.recipe.training.metric == "loss" and long.recipe.training.metric == "auto"
+    assert [any("smallest loss" in str(choice) for choice in plan.choices) for plan in (short, long)] == [True, False]
+    own = {"data.dataset": OWN_DATA, "data.root": str(words), "training.metric": "accuracy"}
+    assert plan_recipe(None, own).recipe.training.metric == "accuracy"
+
+
 def test_clips_that_only_time_tells_apart_are_learned_without_a_flag(tmp_path: Path) -> None:
     """Both kinds of row are in clips of either class: one kind alone, or both in turn."""
     generator = np.random.default_rng(0)

@@ -217,6 +217,8 @@ def _learning(facts: DataFacts) -> Choice:
     steps = max(1, -(-unit // batch))
     wanted = CLIP_STEPS if facts.clips else EVENT_STEPS
     epochs = min(max(-(-wanted // steps), FEWEST_EPOCHS), MOST_EPOCHS)
+    # A model of words, which has no reading, names clips by luck while it is still unsure of all of them.
+    by_loss = facts.clips and facts.short and facts.validation > 0
     values |= {
         "optimizer.name": "adamw",
         "optimizer.learning_rate": LEARNING_RATE,
@@ -228,11 +230,11 @@ def _learning(facts: DataFacts) -> Choice:
         "training.epochs": epochs,
         "training.ema": 0.99 if steps * epochs < MANY_STEPS else 0.998,
         "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
-        # A model of words without a reading names clips by luck while it is still unsure of all of them.
-        "training.metric": "loss" if facts.clips and facts.short else "auto",
+        "training.metric": "loss" if by_loss else "auto",
     }
     text = f"{epochs} epochs of {counted(steps, 'step')}, rate {LEARNING_RATE:g} along a cosine, batches of {batch}"
     stop = ", ended early when nothing gets better" if facts.validation else ""
+    stop += "; the best epoch is that of the smallest loss" if by_loss else ""
     return Choice("learning", values, text, f"{counted(facts.recordings, 'recording')} to train on{stop}")
 
 
