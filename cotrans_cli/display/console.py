@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -79,13 +79,16 @@ def note(message: str, indent: int = 0) -> None:
 
 
 @contextmanager
-def note_if_slow(message: str) -> Iterator[None]:
-    """A line on stderr where what is under way takes longer than a moment: nobody waits before an empty screen."""
+def note_if_slow(message: str) -> Iterator[Callable[[], None]]:
+    """A line on stderr where what is under way takes longer than a moment: nobody waits before an empty screen.
+
+    What it gives calls the line off, where something else was said first.
+    """
     timer = Timer(A_MOMENT, note, [message])
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield timer.cancel
     finally:
         timer.cancel()
 

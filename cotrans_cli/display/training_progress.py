@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cotrans_cli.display.console import note, print_line, status_console
+from cotrans_cli.display.console import note, note_if_slow, print_line, status_console
 from cotrans_cli.display.line_breaks import broken
 from pipelines.wording import counted
 
@@ -23,20 +23,26 @@ NAMES = {"accuracy": "accuracy", "accuracy_mean": "accuracy (mean)", "accuracy_v
 COPYING = "copy of "  # how the name of what is done begins while copies of clips are made
 SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line
 ROOM_FOR_ALL, SHORT_BAR = 80, 8  # columns: of the terminal, below which the bar is short and alone with what is left
+PREPARING = "preparing the data"
 MISSED_LEAST = ("accuracy_vote", "rate", "seconds", "accuracy_mean")  # of that line, in this order
 
 
 class TrainingProgress:
     """An observer of training: with a bar on a terminal, with plain lines elsewhere."""
 
-    def __init__(self, bar: Progress | None, quiet: bool) -> None:
-        self._bar, self._quiet = bar, quiet
+    def __init__(self, bar: Progress | None, quiet: bool, on_begun: Callable[[], object] = lambda: None) -> None:
+        """on_begun: called at every sign that the data are there."""
+        self._bar, self._quiet, self._on_begun = bar, quiet, on_begun
         self._task: Any = None
         self._extraction: Any = None
+        # Until the first sign of the run: recordings may be mixed for minutes before one is extracted.
+        self._waiting: Any = None if bar is None else bar.add_task(PREPARING, total=None, text="")
 
     def __call__(self, event: Event) -> None:
         from pipelines.training.events import BaselineDone, EpochDone, Remark, SeedBegins, StepDone
 
+        self._show_no_more_waiting()
+        self._on_begun()
         if isinstance(event, StepDone):
             if self._bar is not None:
                 self._move(self._bar, event.epochs, event.epoch - 1 + event.step / event.steps, event.epoch, event.loss)
@@ -52,6 +58,7 @@ class TrainingProgress:
 
     def on_item(self, done: int, total: int, name: str) -> None:
         """Features of a recording are being extracted, or a copy of it is made."""
+        self._show_no_more_waiting()
         copying = name.startswith(COPYING)
         if self._bar is not None:
             if self._extraction is None:
@@ -66,6 +73,11 @@ class TrainingProgress:
             note(f"a changed copy is made of {counted(total, 'clip')}, and kept")
         elif not self._quiet and total > 0 and done and done % 100 == 0:
             note(f"{'copies' if copying else 'features'}: {done} of {total} recordings")
+
+    def _show_no_more_waiting(self) -> None:
+        if self._bar is not None and self._waiting is not None:
+            self._bar.remove_task(self._waiting)
+        self._waiting = None
 
     def _move(self, bar: Progress, epochs: int, done: float, epoch: int, loss: float) -> None:
         text = f"epoch {epoch}/{epochs}  loss {loss:.4f}"
@@ -92,8 +104,12 @@ class TrainingProgress:
 def training_progress(quiet: bool) -> Iterator[TrainingProgress]:
     """The observer for as long as a run lasts."""
     console = status_console()
-    if quiet or not console.is_terminal:
+    if quiet:
         yield TrainingProgress(None, quiet)
+        return
+    if not console.is_terminal:
+        with note_if_slow(f"{PREPARING} …") as stop:
+            yield TrainingProgress(None, quiet, stop)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from cotrans_cli.display import console as console_module
 from cotrans_cli.display import training_progress
 from cotrans_cli.display.training_progress import TrainingProgress, print_result
-from pipelines.training.events import StepDone
+from pipelines.training.events import Remark, StepDone
 from pipelines.training.run import RunResult
 
 
@@ -65,6 +67,32 @@ def drawn(bar: Any, width: int) -> str:
         plain.print(bar)
     (line,) = captured.get().splitlines()
     return line.rstrip()
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_before_the_first_recording_it_says_what_it_does(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
+    monkeypatch.setattr(training_progress, "status_console", lambda: console)
+    with training_progress.training_progress(quiet=False) as progress:
+        assert progress._bar is not None
+        assert "preparing the data" in drawn(progress._bar.get_renderable(), width)
+        progress.on_item(1, 10, "a.wav")
+        assert "preparing" not in drawn(progress._bar.get_renderable(), width)
+
+
+def test_so_it_does_without_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(console_module, "A_MOMENT", 0.0)
+    with training_progress.training_progress(quiet=False):
+        deadline = time.monotonic() + 20
+        said = ""
+        while "preparing the data" not in said and time.monotonic() < deadline:
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+    assert said == "preparing the data …\n"
+    monkeypatch.setattr(console_module, "A_MOMENT", 3600.0)
+    with training_progress.training_progress(quiet=False) as progress:
+        progress(Remark("something"))
+    assert capsys.readouterr().err == "something\n"
 
 
 @pytest.mark.parametrize(("steps", "said"), [(1, "0 s for 1 step\n"), (1200, "0 s for 1,200 steps\n")])
