@@ -223,7 +223,7 @@ def test_media_without_features_says_what_to_do(tmp_path: Path) -> None:
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npy")}
     assert run(*data, *features, "--out", tmp_path / "again").exit_code == 0
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npy")}
-    assert len(times) == 13  # rows and times of six clips, and the made sounds
+    assert len(times) == 14  # rows and times of six clips, the made sounds, and clips in a row
 
 
 def test_a_path_is_enough(clips: Path, tmp_path: Path) -> None:

@@ -246,6 +246,9 @@ def test_made_sounds_are_always_the_same_and_never_too_loud() -> None:
         np.testing.assert_array_equal(first.samples, second.samples)
         assert first.rate == second.rate and first.samples.shape == (round(first.rate / 2),)
         assert np.isfinite(first.samples).all() and np.abs(first.samples).max() <= 1.0
+    noises = [sound.samples for sound in sounds if sound.kind == "white noise"]
+    # Where one begins after silence or ends before it, rows hear both.
+    assert any(not noise[:100].any() for noise in noises) and any(not noise[-100:].any() for noise in noises)
 
 
 def test_foreign_sound_by_a_shift_afterwards_changes_no_probability(clips: Path, tmp_path: Path) -> None:

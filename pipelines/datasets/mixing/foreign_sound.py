@@ -62,13 +62,13 @@ def _silence(times: Samples, generator: np.random.Generator) -> Samples:
 
 
 def _white(times: Samples, generator: np.random.Generator) -> Samples:
-    """Of either common distribution. Every other time it begins after a pause, which rows that reach back hear too.
+    """Of either common distribution, with a pause or without: rows that reach back hear both.
 
-    In half of these it fades in.
+    Every other time it begins after a pause, in half of these it fades in; one in four ends before one.
     """
     sound = generator.standard_normal(len(times)) if generator.random() < 0.5 else generator.uniform(-1, 1, len(times))
     if generator.random() < 0.5:
-        return sound
+        return sound if generator.random() < 0.5 else sound * (times < generator.uniform(0.3, 0.8) * times[-1])
     begin = generator.uniform(0.0, times[-1] / 2)
     if generator.random() < 0.5:
         return np.asarray(sound * (times >= begin))
