@@ -24,15 +24,13 @@ from pipelines.datasets.mixing.foreign_sound import (
 from pipelines.datasets.mixing.foreign_video import MadeVideo, foreign_videos
 from pipelines.datasets.rows.feature_cache import OnItem, cache_folder, cached_features
 from pipelines.datasets.rows.feature_rows import open_rows
+from pipelines.datasets.rows.kept_rows import kept_rows
 from pipelines.datasets.source import FeatureOptions
 from pipelines.devices import one_thread
-from pipelines.errors import InputError
 from pipelines.features.extraction.sources import find_recordings
-from pipelines.features.files.npy_reader import read_npy
 from pipelines.features.joint import FeatureStream
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
-from pipelines.files import atomic_write
 from pipelines.training.samples.recordings import Recording
 
 Rows = NDArray[np.float32]
@@ -151,9 +149,14 @@ def _made_rows(made: Sequence[Foreign], options: FeatureOptions, spec: FeatureSp
     """The rows of made recordings (recordings, rows, width). They are kept: with a large network they take a while."""
     digest = hashlib.sha256(b"".join(each.digest for each in made)).hexdigest()[:16]
     path = cache_folder(options, spec) / f"made-{digest}.npy"
-    kept = _kept_rows(path)
-    if kept is not None and kept.ndim == 3 and (len(kept), kept.shape[2]) == (len(made), spec.width):
-        return kept
+    return kept_rows(
+        path,
+        lambda shape: len(shape) == 3 and (shape[0], shape[2]) == (len(made), spec.width),
+        lambda: _heard_and_seen(made, options, on_item),
+    )
+
+
+def _heard_and_seen(made: Sequence[Foreign], options: FeatureOptions, on_item: OnItem | None) -> Rows:
     assert options.request is not None
     factory = StreamFactory(options.request, "cpu")
     rows = []
@@ -164,18 +167,7 @@ def _made_rows(made: Sequence[Foreign], options: FeatureOptions, spec: FeatureSp
             rows.append(each.rows(factory.prototype()))
     if on_item is not None:
         on_item(len(made), len(made), "")
-    together = np.stack(rows)
-    with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.save(file, together)
-    return together
-
-
-def _kept_rows(path: Path) -> Rows | None:
-    try:
-        rows = read_npy(path)
-    except InputError:  # not there yet, or damaged
-        return None
-    return np.array(rows) if rows.dtype == np.float32 else None
+    return np.stack(rows)
 
 
 def _without_class(name: str, rows: np.ndarray, classes: int) -> Recording:

@@ -15,16 +15,15 @@ import numpy as np
 
 from pipelines.datasets.item import Item
 from pipelines.datasets.rows.feature_cache import OnItem, cache_folder
+from pipelines.datasets.rows.kept_rows import kept_rows
 from pipelines.datasets.source import FeatureOptions
 from pipelines.devices import one_thread
 from pipelines.errors import InputError
 from pipelines.features.extractor import Rows
-from pipelines.features.files.npy_reader import read_npy
 from pipelines.features.joint import FeatureStream
 from pipelines.features.media import AudioBlock, decode
 from pipelines.features.spec import FeatureSpec
 from pipelines.features.stream_factory import StreamFactory
-from pipelines.files import atomic_write
 from pipelines.training.samples.recordings import Recording
 
 MOST_CLIPS = 32  # so that a large folder takes no longer than a small one; with more, nothing changes
@@ -42,13 +41,11 @@ def played_clips(
     """
     chosen = _chosen(items)
     path = cache_folder(options, spec) / f"played-{_digest(chosen)}.npy"
-    rows = _kept(path, spec.width)
-    if rows is None:
-        assert options.request is not None
-        with one_thread():  # as with made sounds: more gain little, and others may compute, too
-            rows = _played(chosen, StreamFactory(options.request, "cpu").prototype(), on_item)
-        with atomic_write(path) as temporary, temporary.open("wb") as file:
-            np.save(file, rows)
+    rows = kept_rows(
+        path,
+        lambda shape: len(shape) == 2 and shape[1] == spec.width,
+        lambda: _played(chosen, options, on_item),
+    )
     if not len(rows):
         return ()
     return (Recording("clips in a row", rows, classes, targets=np.zeros((len(rows), classes), np.float32)),)
@@ -81,27 +78,22 @@ def _digest(items: Sequence[Item]) -> str:
     return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def _kept(path: Path, width: int) -> Rows | None:
-    try:
-        rows = read_npy(path)
-    except InputError:  # not there yet, or damaged
-        return None
-    return np.array(rows) if rows.dtype == np.float32 and rows.ndim == 2 and rows.shape[1] == width else None
-
-
-def _played(items: Sequence[Item], stream: FeatureStream, on_item: OnItem | None) -> Rows:
+def _played(items: Sequence[Item], options: FeatureOptions, on_item: OnItem | None) -> Rows:
     """(rows, width): what is heard and seen of some clips; no rows where fewer than two could be played."""
+    assert options.request is not None
+    stream = StreamFactory(options.request, "cpu").prototype()
     parts: list[Rows] = []
     end, played = 0.0, 0
-    for count, item in enumerate(items):
-        if on_item is not None:
-            on_item(count, len(items), f"in a row: {item.name}")
-        length = _play(Path(str(item.media)), stream, end, parts)
-        end += length
-        played += length > 0
+    with one_thread():  # as with made sounds: more gain little, and others may compute, too
+        for count, item in enumerate(items):
+            if on_item is not None:
+                on_item(count, len(items), f"in a row: {item.name}")
+            length = _play(Path(str(item.media)), stream, end, parts)
+            end += length
+            played += length > 0
+        parts.append(stream.flush())
     if on_item is not None:
         on_item(len(items), len(items), "")
-    parts.append(stream.flush())
     return np.concatenate(parts) if played > 1 else np.zeros((0, stream.spec.width), np.float32)
 
 

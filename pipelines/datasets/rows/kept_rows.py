@@ -1,0 +1,28 @@
+"""Rows that are made of several recordings at once, computed once and kept in the cache beside those of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import InputError
+from pipelines.features.extractor import Rows
+from pipelines.features.files.npy_reader import read_npy
+from pipelines.files import atomic_write
+
+
+def kept_rows(path: Path, fits: Callable[[tuple[int, ...]], bool], compute: Callable[[], Rows]) -> Rows:
+    """The rows of a file; where there is none, or none whose shape fits, they are computed and written."""
+    try:
+        rows = read_npy(path)
+    except InputError:  # not there yet, or damaged
+        pass
+    else:
+        if rows.dtype == np.float32 and fits(rows.shape):
+            return np.array(rows)
+    computed = compute()
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.save(file, computed)
+    return computed
