@@ -166,7 +166,7 @@ def stream(
         float | None,
         typer.Option(
             metavar="SECONDS",
-            help="Leave out segments that are shorter.",
+            help="Leave out segments that are shorter (half of it is enough for one that the end cuts off).",
             show_default="as the model says: models of your own clips, the others 0",
             rich_help_panel=OUTPUT,
         ),

@@ -127,6 +127,9 @@ def test_a_stretch_goes_on_over_what_is_too_short() -> None:
     assert joined("aaab-aaa", 1.0) == [("a", 0.0, 1.5, 3), ("a", 2.5, 4.0, 3)]
     assert joined("aaacbb", 1.0) == [("a", 0.0, 1.5, 3), ("b", 2.0, 3.0, 2)]
     assert joined("aaaba", 1.0) == [("a", 0.0, 2.5, 4)]
+    # What the end cuts off may have gone on: half of the least length is enough.
+    assert joined("aaaabb", 2.0) == [("a", 0.0, 2.0, 4), ("b", 2.0, 3.0, 2)]
+    assert joined("aaaab", 2.0) == joined("aaaabb-", 2.0) == [("a", 0.0, 2.0, 4)]
     for cut in range(1, 12):
         assert joined("aaabaacbb-bb", 1.0, cut) == joined("aaabaacbb-bb", 1.0)
 
@@ -154,7 +157,7 @@ def test_a_stretch_goes_on_over_rows_that_were_turned_away_but_are_nearest_to_it
     assert doubted("aaaAAbbb") == [("a", 0.0, 1.5, 3), ("b", 2.5, 4.0, 3)]
     two = [("a", 0.0, 1.5, 3), ("a", 3.0, 4.5, 3)]
     assert doubted("aaaAAAaaa") == two  # as long as a stretch of its own
-    assert doubted("aaaBBBaaa") == two and doubted("aaaBBBaaa", least=2.5) == []  # near to something else
+    assert doubted("aaaBBBaaa") == two and doubted("aaaBBBaaa---", least=2.5) == []  # near to something else
     assert doubted("aaaAAaaa", least=0.0) == [("a", 0.0, 1.5, 3), ("a", 2.5, 4.0, 3)]
     # The user's own threshold is what it says.
     assert len(doubted("aaaAAaaa", LabelRule(threshold=0.95))) == 2

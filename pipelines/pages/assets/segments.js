@@ -3,6 +3,7 @@
 "use strict";
 
 const SHORTEST_SEGMENT = 0.01; // seconds
+const CUT_SHARE = 0.5; // of the least length: enough for a segment that the recording's end cuts off
 
 /**
  * Merge rows with the same label, as `cotrans stream --segments --threshold T` does. Where one label is there at a time, a
@@ -16,10 +17,10 @@ function segmentsAt(scores, recording, threshold) {
   const single = recording.kind === "softmax";
   const long = []; // tracks that are over
   let held = null; // {index, track, reach}: the last of them, and where the short ones after it end
-  const close = (index) => {
+  const close = (index, share = 1) => {
     const track = tracks.get(index);
     tracks.delete(index);
-    if (track.end > 0 && track.end - track.start >= recording.least - SLACK) {
+    if (track.end > 0 && track.end - track.start >= share * recording.least - SLACK) {
       if (long.at(-1) !== track) long.push(track);
       held = { index, track, reach: track.end };
     } else if (held) {
@@ -55,7 +56,7 @@ function segmentsAt(scores, recording, threshold) {
       tracks.set(index, track);
     }
   }
-  for (const index of [...tracks.keys()]) close(index);
+  for (const index of [...tracks.keys()]) close(index, CUT_SHARE);
   const closed = long.map(({ index, start, end, total, rows }) => {
     return { start, end, label: recording.classes[index], score: total / rows / FULL_SCORE };
   });

@@ -12,6 +12,7 @@ from pipelines.streaming.predicting.label_rule import BACKGROUND, LabelRule
 from pipelines.streaming.predicting.prediction import Prediction
 
 TIME_SLACK = 1e-6  # seconds: sums of hops are not exact
+CUT_SHARE = 0.5  # of the least length: enough for a stretch that the end of its source cuts off
 SIGMOID_THRESHOLD = 0.5  # from which on a class of a multi-label model is there, unless the user says otherwise
 
 
@@ -86,7 +87,8 @@ class SegmentMerger:
     A softmax model has one label at a time. A sigmoid model has a stretch for each class that is there (`joined`: one
     for each set of classes, so that stretches do not overlap). A gap, or a window that restarts, ends all stretches.
     Where one label is there at a time, a stretch goes on over others that are left out for being too short, and over as
-    short a time in which its own label was nearest still, but the model's rule for "none of these" turned it away.
+    short a time in which its own label was nearest still, but the model's rule for "none of these" turned it away. Of a
+    stretch that the source's end cuts off nobody knows how long it was: half of the least length is enough.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class SegmentMerger:
         for track in self._tracks.values():
             if media_end is not None:
                 track.end = max(track.start, min(track.end, media_end))
-        closed = [segment for label in list(self._tracks) for segment in self._close(label)]
+        closed = [segment for label in list(self._tracks) for segment in self._close(label, CUT_SHARE)]
         return sorted([*closed, *self._let_go()], key=lambda segment: segment.start)
 
     def state(self) -> list[Any]:
@@ -195,13 +197,16 @@ class SegmentMerger:
     def _reach(self) -> float:
         return math.inf if self._held is None else self._held.reach
 
-    def _is_long(self, track: _Track) -> bool:
-        return track.end - track.start >= self._least - TIME_SLACK
+    def _is_long(self, track: _Track, share: float = 1.0) -> bool:
+        return track.end - track.start >= share * self._least - TIME_SLACK
 
-    def _close(self, label: str) -> list[Segment]:
-        """What is certain now that a label's stretch is over; one that is too short is not told of."""
+    def _close(self, label: str, share: float = 1.0) -> list[Segment]:
+        """What is certain now that a label's stretch is over; one that is too short is not told of.
+
+        share: of the least length, that is enough for it.
+        """
         track, held = self._tracks.pop(label), self._held
-        if not self._is_long(track):
+        if not self._is_long(track, share):
             self._tally.short += 1
             if held is not None:
                 held.reach = track.end
