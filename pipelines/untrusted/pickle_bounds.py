@@ -58,6 +58,7 @@ _VALUES = frozenset({
 })  # fmt: skip
 _CONSTANTS = {"NONE": 2, "NEWTRUE": 1, "NEWFALSE": 0}  # None by any number: it is one value
 _HASHED = (int, float, str, bytes, type(None))  # what `_mark` can tell apart
+_NUMBERS = frozenset({int, float, bool})
 _SIZED = (str, bytes, bytearray, list, dict, set, frozenset)
 _GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
 
@@ -69,7 +70,9 @@ class _Keys:
         self._marks: dict[int, set[int]] = {}
 
     def add(self, hashed: int, mark: int) -> None:
-        marks = self._marks.setdefault(hashed, set())
+        marks = self._marks.get(hashed)
+        if marks is None:
+            marks = self._marks[hashed] = set()
         marks.add(mark)
         if len(marks) > MOST_ALIKE:
             raise PickleBoundsError(f"more than {MOST_ALIKE:,} different keys with the same hash")
@@ -211,6 +214,9 @@ class WorkBudget:
             raise PickleBoundsError(f"sets and dictionaries of more than {MOST_COLLECTED:,} members")
         for member in members:
             key = member[0] if isinstance(member, tuple | list) and len(member) == 2 else member
+            if type(key) in _NUMBERS:  # as below, in a third of the time: there may be millions
+                self._keys.add(hash(key), hash(str(key)))
+                continue
             parts = key if isinstance(key, tuple) else (key,)
             if len(parts) > 16 or any(isinstance(part, tuple | frozenset) for part in parts):
                 raise PickleBoundsError("keys that are tuples of tuples, or sets")
