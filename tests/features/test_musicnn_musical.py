@@ -109,8 +109,9 @@ def test_shared_work_and_missing_filters_change_nothing(starts: list[int]) -> No
         together = live.pooled_windows(span, starts, {})
         kept: SharedValues = {}
         in_turn = [live.pooled_windows(window, [start], kept) for start, window in zip(starts, windows, strict=True)]
+    # Not to the bit: which product of matrices a processor takes depends on how many rows there are.
     torch.testing.assert_close(together, expected, rtol=1e-5, atol=2e-4)
-    torch.testing.assert_close(torch.cat(in_turn), together, rtol=0, atol=0)
+    torch.testing.assert_close(torch.cat(in_turn), together, rtol=1e-5, atol=1e-4)
 
 
 def test_what_is_kept_stays_small() -> None:
