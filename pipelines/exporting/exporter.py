@@ -132,7 +132,7 @@ def _prepared(
     checkpoint: Checkpoint, name: str, options: ExportOptions
 ) -> tuple[StepModule, StepDescription, Source | None]:
     """What is traced, what the file says, and what it is compared on."""
-    step = StepModule(with_precision(checkpoint.model, options.precision))
+    step = StepModule(with_precision(checkpoint.model, options.precision, portable=True))
     description = describe(checkpoint, name, options.precision)
     if not options.with_features:
         return step, description, None

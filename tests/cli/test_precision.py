@@ -14,7 +14,7 @@ import torch
 import cotrans
 from cotrans_cli.main import run
 from pipelines.errors import UsageError
-from pipelines.model.linear import int8
+from pipelines.model.linear import int8, packing
 from pipelines.model.precision import PRECISIONS
 from tests.evaluation.evaluation_problems import write_clips
 from tests.evaluation.evaluation_problems import write_model as write_clip_model
@@ -106,6 +106,7 @@ def test_a_machine_without_the_kernel(tmp_path: Path, capsys: Output, monkeypatc
         return (rows.long() @ weight.long()).clamp(-(2**15), 2**15 - 1).int()
 
     monkeypatch.setattr(int8.torch, "_int_mm", saturating)
+    monkeypatch.setattr(packing, "is_better_here", lambda: False)
     model = write_model(tmp_path / "model.safetensors")
     write_rows(tmp_path / "a.npy")
     code, line = one_line(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pipelines.errors import MissingDependencyError, UsageError
 from pipelines.model import PerFrameConfig, make_model
-from pipelines.model.linear import float16, int8
+from pipelines.model.linear import float16, int8, packing
 from pipelines.model.linear.float16 import Float16Projection
 from pipelines.model.linear.int8 import Int8InputProjection, Int8Projection
 from pipelines.model.linear.packing import check_kernel, with_precision
@@ -184,11 +184,16 @@ def test_a_stream_goes_on_in_another_precision(tmp_path: Path) -> None:
     assert relative_error(run_steps(packed, tokens[:, 6:], restored), run_steps(model, tokens)[:, 6:]) < BOUNDS["int8"]
 
 
-def test_lagging_copies_stay_packed() -> None:
-    packed = with_precision(small_model(blocks=1, lag=2), "int8")
+@pytest.mark.parametrize("precision", ["float16", "int8"])
+def test_lagging_copies_stay_packed(precision: Precision) -> None:
+    packed = with_precision(small_model(blocks=1, lag=2), precision)
     twin = packed.with_lag(0)
     mine, theirs = (model.encoder.blocks[0].in_projection for model in (packed, twin))
-    assert isinstance(theirs, Int8Projection) and theirs.weight.data_ptr() == mine.weight.data_ptr()
+    assert (
+        type(theirs) is type(mine)
+        and isinstance(mine, PackedProjection)
+        and theirs.weight.data_ptr() == mine.weight.data_ptr()
+    )
 
 
 def test_a_single_input_stays_as_it_is() -> None:
@@ -217,6 +222,7 @@ def test_a_machine_without_the_kernel(product: object, said: str, monkeypatch: p
         raise NotImplementedError("Could not run 'aten::_int_mm' with arguments from the 'CPU' backend")
 
     monkeypatch.setattr(int8.torch, "_int_mm", product or missing)
+    monkeypatch.setattr(packing, "is_better_here", lambda: False)
     with pytest.raises(MissingDependencyError, match=said) as error:
         with_precision(small_model(), "int8")
     assert "\n" not in str(error.value) and "--precision float32" in str(error.value)

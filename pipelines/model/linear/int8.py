@@ -28,33 +28,35 @@ class Int8Projection(PackedProjection):
     scale: Tensor  # (out,) what a weight of 1 is worth
 
     def _pack(self, weight: Tensor) -> None:
-        scaled, row_scale = scale_rows(weight)
+        scaled, row_scale = scale_rows(weight, LARGEST)
         self.register_buffer("weight", scaled.round_().char().t())
         self.register_buffer("scale", row_scale.squeeze(1))
         self.fine = weight.numel() < SMALL  # whether rows have two parts
 
     def project_part(self, rows: Tensor, first: int, last: int | None = None, biased: bool = True) -> Tensor:
-        buffers = self._buffers
-        weight, scale, bias = buffers["weight"], buffers["scale"], buffers["bias"] if biased else None
+        bias = self._buffers["bias"] if biased else None
+        if bias is not None and (first or last is not None):
+            bias = bias[first:last]
+        if rows.dim() == 2:
+            return self._project_rows(rows, first, last, bias)
+        return self._project_rows(rows.reshape(-1, rows.shape[-1]), first, last, bias).view(*rows.shape[:-1], -1)
+
+    def _project_rows(self, rows: Tensor, first: int, last: int | None, bias: Tensor | None) -> Tensor:
+        """Rows (m, in) to outputs `first` to `last` (m, out). bias: of these outputs."""
+        weight, scale = self._buffers["weight"], self._buffers["scale"]
         assert weight is not None and scale is not None
         if first or last is not None:
             weight, scale = weight[:, first:last], scale[first:last]
-            bias = None if bias is None else bias[first:last]
-        product, row_scale = self._product(rows if rows.dim() == 2 else rows.reshape(-1, rows.shape[-1]), weight)
+        scaled, row_scale = scale_rows(rows, LARGEST)
+        if self.fine:
+            parts, share = two_parts(scaled, LARGEST)
+            both = torch._int_mm(parts.char(), weight).float()
+            count = rows.shape[0]  # a tracer takes len() for a constant
+            product = both[:count].add_(both[count:], alpha=share)
+        else:
+            product = torch._int_mm(scaled.round_().char(), weight).float()
         product.mul_(scale)
-        result = product.mul_(row_scale) if bias is None else torch.addcmul(bias, product, row_scale)
-        return result if rows.dim() == 2 else result.view(*rows.shape[:-1], -1)
-
-    def _product(self, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Σ q(x) q(w) of rows (m, in) and weights (in, out): (m, out), and what 1 is worth in each row (m, 1)."""
-        scaled, row_scale = scale_rows(rows)
-        if not self.fine:
-            return torch._int_mm(scaled.round_().char(), weight).float(), row_scale
-        coarse = scaled.round()
-        rest = scaled.sub_(coarse).mul_(2 * LARGEST).round_()  # what is left is at most a half
-        both = torch._int_mm(torch.cat([coarse, rest]).char(), weight).float()
-        count = rows.shape[0]  # a tracer takes len() for a constant
-        return both[:count].add_(both[count:], alpha=1 / (2 * LARGEST)), row_scale
+        return product.mul_(row_scale) if bias is None else torch.addcmul(bias, product, row_scale)
 
     def dense_weight(self) -> Tensor:
         return self.weight.t() * self.scale.unsqueeze(1)
@@ -74,20 +76,30 @@ class Int8InputProjection(Int8Projection):
         self.fine = True
         self.register_buffer("columns", columns)
 
-    def _product(self, rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        return super()._product(rows * self.columns, weight)
+    def _project_rows(self, rows: Tensor, first: int, last: int | None, bias: Tensor | None) -> Tensor:
+        return super()._project_rows(rows * self.columns, first, last, bias)
 
     def dense_weight(self) -> Tensor:
         return super().dense_weight() * self.columns
 
 
-def scale_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows (m, k) from -127 to 127, and what 1 is worth in each of them (m, 1).
+def scale_rows(rows: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """Rows (m, k) from -largest to largest, and what 1 is worth in each of them (m, 1).
 
     A step of a large layer takes tens of microseconds, and so do ten small operations: these are few.
     """
-    row_scale = rows.abs().amax(-1, keepdim=True).clamp_min_(TINY).mul_(1 / LARGEST)
+    row_scale = rows.abs().amax(-1, keepdim=True).clamp_min_(TINY).mul_(1 / largest)
     return rows / row_scale, row_scale
+
+
+def two_parts(scaled: Tensor, largest: int) -> tuple[Tensor, float]:
+    """Rows (m, k) as whole numbers, and below them what rounding took: (2m, k); and what 1 of that is worth.
+
+    Both are from -largest to largest. `scaled` is written to.
+    """
+    coarse = scaled.round()
+    rest = scaled.sub_(coarse).mul_(2 * largest).round_()  # what is left is at most a half
+    return torch.cat([coarse, rest]), 1 / (2 * largest)
 
 
 def int8_problem() -> str | None:
