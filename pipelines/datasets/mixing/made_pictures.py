@@ -97,7 +97,7 @@ def pattern(draw: Draw) -> Picture:
 
 
 def card(draw: Draw) -> Picture:
-    """A test card: a grid, a circle, a cross, bars and a ramp."""
+    """A test card: a grid, a circle, bars and a ramp."""
     picture = np.full((SIDE, SIDE, 3), int(draw.choice([0, 64, 128])), np.uint8)
     line = (255, 255, 255)
     for place in range(0, SIDE, int(draw.choice([16, 32]))):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle
+from itertools import chain, cycle
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from pipelines.datasets.mixing.foreign_sound import (
     made_sound,
 )
 from pipelines.datasets.mixing.foreign_video import MadeVideo, foreign_videos
+from pipelines.datasets.mixing.spoken_sounds import spoken_sounds
 from pipelines.datasets.rows.feature_cache import OnItem, cache_folder, cached_features
 from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.datasets.rows.kept_rows import kept_rows
@@ -64,10 +65,13 @@ def open_foreign(folder: Path, options: FeatureOptions, classes: int, on_item: O
 
 
 def made_foreign(
-    options: FeatureOptions, spec: FeatureSpec, classes: int, on_item: OnItem | None = None
+    options: FeatureOptions, spec: FeatureSpec, classes: int, on_item: OnItem | None = None, speech: bool = False
 ) -> ForeignSound:
-    """Made sounds and videos through the extractors of a recipe; where these take both, each sound with a video."""
-    made = _made(spec)
+    """Made sounds and videos through the extractors of a recipe; where these take both, each sound with a video.
+
+    speech: whether speech is foreign to the model, too.
+    """
+    made = _made(spec, speech)
     train: list[Recording] = []
     always: list[Recording] = []
     weather: list[Recording] = []
@@ -135,14 +139,16 @@ class Foreign:
         return np.concatenate([*parts, stream.flush()])
 
 
-def _made(spec: FeatureSpec) -> list[Foreign]:
+def _made(spec: FeatureSpec, speech: bool) -> list[Foreign]:
     kinds = {part.kind for part in spec.parts}
+    seconds = VIDEO_SECONDS if "video" in kinds else SECONDS
+    sounds = chain(foreign_sounds(seconds), spoken_sounds(seconds) if speech else ())
     if "video" not in kinds:
-        return [Foreign(sound) for sound in foreign_sounds(SECONDS)]
+        return [Foreign(sound) for sound in sounds]
     videos = list(foreign_videos(VIDEO_SECONDS))
     if "audio" not in kinds:
         return [Foreign(video=video) for video in videos]
-    return [Foreign(sound, video) for sound, video in zip(foreign_sounds(VIDEO_SECONDS), cycle(videos), strict=False)]
+    return [Foreign(sound, video) for sound, video in zip(sounds, cycle(videos), strict=False)]
 
 
 def _made_rows(made: Sequence[Foreign], options: FeatureOptions, spec: FeatureSpec, on_item: OnItem | None) -> Rows:

@@ -22,11 +22,13 @@ from pipelines.training.none_of_these.foreign import (
     made_foreign,
     open_foreign,
 )
+from pipelines.training.none_of_these.voices import classes_like_speech
 from pipelines.training.recipes.data_facts import check_classes
 from pipelines.training.recipes.recipe import Recipe
 from pipelines.training.samples.clips_in_a_row import clips_in_a_row
 from pipelines.training.samples.played_clips import played_clips
 from pipelines.training.samples.recordings import Recording, check_widths, feature_width, open_recordings
+from pipelines.wording import listed
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +102,7 @@ def open_data(
         validation = open_recordings(dataset, dataset.split(recipe.data.validate_on))
     elif remark is not None:
         remark(f"nothing to validate on, so best = last: {_how_to_validate(open_source(recipe.source), recipe)}")
-    foreign = _foreign(recipe, dataset, spec, on_item)
+    foreign = _foreign(recipe, dataset, spec, on_item, remark)
     in_a_row = _in_a_row(recipe, dataset, spec)
     played = _played(recipe, dataset, spec, foreign, on_item)
     check_widths((*train, *validation, *foreign.train, *foreign.fit, *in_a_row, *played))
@@ -153,7 +155,13 @@ def _played(
     return played_clips(dataset.split("train"), recipe.features, spec, len(dataset.class_names), on_item)
 
 
-def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item: OnItem | None) -> ForeignSound:
+def _foreign(
+    recipe: Recipe,
+    dataset: Dataset,
+    spec: FeatureSpec | None,
+    on_item: OnItem | None,
+    remark: Callable[[str], None] | None,
+) -> ForeignSound:
     """Recordings of no class: those of the recipe, and made ones to fit the rule for "none" on."""
     wanted, classes = recipe.data.foreign, len(dataset.class_names)
     if wanted is not None and recipe.features.request is None:
@@ -162,7 +170,9 @@ def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item
         raise ConfigurationError(f"data.foreign: dataset {dataset.name} has no class for what is none of its events")
     if recipe.features.request is None or spec is None or (dataset.kind == "frames" and wanted is None):
         return ForeignSound()
-    made = made_foreign(recipe.features, spec, classes, on_item)
+    # Whoever gives a folder of foreign recordings has said what is foreign.
+    speech = wanted in (None, MADE) and _is_speech_foreign(dataset, spec, on_item, remark)
+    made = made_foreign(recipe.features, spec, classes, on_item, speech)
     if wanted is None:
         return replace(made, train=())
     opened = ForeignSound()
@@ -172,6 +182,20 @@ def _foreign(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item
         # What sounds like weather is no event either, and no rule has to be fitted.
         return as_background((*opened.train, *opened.fit, *made.train, *made.weather), dataset.background)
     return ForeignSound(opened.train + made.train, opened.fit + made.fit, made.always)
+
+
+def _is_speech_foreign(
+    dataset: Dataset, spec: FeatureSpec, on_item: OnItem | None, remark: Callable[[str], None] | None
+) -> bool:
+    """Whether these are clips of sound, and none of their classes sounds like speech."""
+    if dataset.kind != "clips" or all(part.kind != "audio" for part in spec.parts):
+        return False
+    alike = classes_like_speech(dataset.split("train"), dataset.class_names, on_item)
+    if remark is not None and alike:
+        remark(
+            f"{listed(alike)} {'sounds' if len(alike) == 1 else 'sound'} like speech, so other speech may get a name"
+        )
+    return not alike
 
 
 def _how_to_validate(dataset: Dataset, recipe: Recipe) -> str:
