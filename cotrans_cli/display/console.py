@@ -30,6 +30,7 @@ BAR_STYLES = {
     "progress.data.speed": "none",
 }
 
+REMARK = "#b5790a"  # can be read on black and on white, as the terminal's own yellow cannot
 A_MOMENT = 1.0  # seconds that need no word
 HANGING = 8  # columns by which the rest of a broken line of a result is indented
 

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cotrans_cli.display.console import note, result_console
+from cotrans_cli.display.console import REMARK, note, result_console
 from cotrans_cli.display.half_blocks import HalfBlocks
 from cotrans_cli.display.stream_bar import StreamBar, stream_bar
-from cotrans_cli.display.terminal_text import clock
+from cotrans_cli.display.terminal_text import clock, shortened
 from pipelines.features.media import VideoFrame
 from pipelines.streaming.output.palette import PALETTE, class_colours
 
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from pipelines.streaming.predicting.stream_model import StreamModel
     from pipelines.streaming.sources.source import StreamSource
 
-# Terminals with sixteen colours have names for theirs.
-NAMED = ("cyan", "yellow", "green", "magenta", "blue", "red")
-SIXTEEN = (*NAMED, *(f"bright_{name}" for name in NAMED))
+# Terminals with sixteen colours have names for theirs. The bright yellow, green and cyan cannot be read on white, and
+# the blue that is not bright is the hardest on black.
+SIXTEEN = (
+    *("cyan", "yellow", "green", "magenta", "bright_blue", "red"),
+    *("bright_magenta", "bright_red", "bright_black", "blue"),
+)
 REFRESHES = 10  # per second
 STRIP = 400  # newest predictions that are remembered: the widest terminal
 TWO_COLUMNS = 100  # terminal columns from which on two panels stand side by side
 LEAST_PICTURE = 4  # lines below which a picture shows nothing
-TIME_LEFT = 60  # terminal columns from which on the time that is left is shown
 NARROW = 48  # terminal columns below which there is no room for bars
 REMARKS = 3  # newest remarks that are shown
-REMARK = "#b5790a"  # can be read on black and on white, as the terminal's own yellow cannot
 NONE = "none of these"
 FRAME = 6  # columns that a panel's frame takes of the line at its foot
 
@@ -87,10 +88,10 @@ class _Shown:
     def called(self, width: int) -> str:
         """The source, and who watches it; where there is no room, the end of both, which tells them apart."""
         if self.model is None or len(f"{self.name} · {self.model}") <= width:
-            return _shortened(f"{self.name} · {self.model}" if self.model else self.name, width)
-        model = _shortened(self.model, max(4, (width - 1) // 2))
+            return shortened(f"{self.name} · {self.model}" if self.model else self.name, width)
+        model = shortened(self.model, max(4, (width - 1) // 2))
         name, _, suffix = self.name.rpartition(".")
-        return f"{_shortened(name or suffix, max(4, width - 1 - len(model)))}·{model}"
+        return f"{shortened(name or suffix, max(4, width - 1 - len(model)))}·{model}"
 
 
 class LiveView:
@@ -215,7 +216,7 @@ class LiveView:
     def _foot(self, number: int, width: int) -> str:
         """How far a source is and what it does: what there is no room for is left out, not cut off."""
         shown = self._shown[number]
-        times = [self._progress(number, width), self._progress(number, 0)] if shown.newest else [""]
+        times = [self._progress(number, left) for left in (True, False)] if shown.newest else [""]
         doing = [shown.state]
         if shown.state == "playing":
             warming = "warming up" if shown.newest and shown.newest.warmup else ""
@@ -224,8 +225,8 @@ class LiveView:
         choices = ["  ".join(part for part in (time, state) if part) for state in doing for time in times]
         return next((foot for foot in choices if len(foot) <= width - FRAME), choices[-1])
 
-    def _progress(self, number: int, width: int) -> str:
-        """Where a source is: of a file also how far, and how long it takes still."""
+    def _progress(self, number: int, left: bool) -> str:
+        """Where a source is: of a file also how far, and, with `left`, how long it takes still."""
         newest, statistics = self._shown[number].newest, self._statistics
         at = clock(newest.time) if newest else ""
         counts = None if statistics is None else statistics.sources[number]
@@ -234,8 +235,7 @@ class LiveView:
         share = min(1.0, counts.seconds / counts.length)
         whole = f"{at} of {clock(counts.length)} · {100 * share:.0f} %"
         pace = counts.seconds / max(statistics.wall_seconds, 1e-6) if statistics else 0.0
-        left = f" · {clock((counts.length - counts.seconds) / pace)} left" if pace > 0 and width >= TIME_LEFT else ""
-        return whole + left
+        return f"{whole} · {clock((counts.length - counts.seconds) / pace)} left" if left and pace > 0 else whole
 
     @property
     def _colourful(self) -> bool:
@@ -253,7 +253,7 @@ class LiveView:
         names = min(self._label_width, max(8, width // 3))
         room = max(4, width - names - 10)
         colour = self._colours.get(label, "none") if named else "dim"
-        line = Text(f"{_shortened(label, names):{names}} ", style=f"bold {colour}" if named else colour)
+        line = Text(f"{shortened(label, names):{names}} ", style=f"bold {colour}" if named else colour)
         line.append(_blocks(score, room), style=colour)
         line.append(f" {100 * score:6.1f} %" if label else "")
         return line
@@ -320,9 +320,9 @@ class LiveView:
         line.append(f"{clock(shown.newest.time)} ", style="dim")
         names = min(self._label_width, room)
         if shown.newest.label is None:
-            line.append(f"{_shortened('–', names):{names}}        ", style="dim")
+            line.append(f"{shortened('–', names):{names}}        ", style="dim")
         else:
-            line.append(f"{_shortened(label, names):{names}} {100 * score:4.0f} % ", style=self._colours[label])
+            line.append(f"{shortened(label, names):{names}} {100 * score:4.0f} % ", style=self._colours[label])
         if shown.over and line.cell_len + len(shown.over) <= width:  # left out, not cut off
             line.append(f"{shown.over} ", style="dim")
         line.append_text(self._strip(shown, max(0, width - line.cell_len)))
@@ -346,13 +346,13 @@ def observing(
         with stream_bar(bar) as progress:
             yield PlainObserver(len(sources) > 1, progress)
         return
-    from rich.live import Live
+    from cotrans_cli.display.steady_live import SteadyLive
 
     console = result_console()
     names = [name for model in models for name in model.class_names]
     view = LiveView(sources, names, console, [model.described for model in models], pictures, paced)
     live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
-    with Live(view, console=console, **live_options) as drawing:
+    with SteadyLive(view, console=console, **live_options) as drawing:
         yield view
         drawing.transient = view.empty
     if len(sources) > 1:
@@ -371,7 +371,3 @@ def _blocks(share: float, width: int) -> str:
     eighths = round(share * width * 8)
     full, part = divmod(eighths, 8)
     return ("█" * full + " ▏▎▍▌▋▊▉"[part].strip()).ljust(width)
-
-
-def _shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else "…" + text[-(width - 1) :]

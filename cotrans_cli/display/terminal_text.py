@@ -99,3 +99,8 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds, 1), 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02d}:{rest:04.1f}" if hours else f"{minutes}:{rest:04.1f}"
+
+
+def shortened(text: str, width: int) -> str:
+    """A name in at most `width` columns: of a longer one the end, which tells it from others."""
+    return text if len(text) <= width else f"…{text[len(text) - width + 1 :]}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cotrans_cli.display.live_view import LiveView
+from cotrans_cli.display.live_view import SIXTEEN, LiveView
 from cotrans_cli.display.terminal_text import clock
 from pipelines.errors import InputError
 from pipelines.streaming.messages import Remark, SourceEnded
@@ -114,6 +114,21 @@ def test_the_foot_is_never_cut_off(width: int, length: float, foot: str) -> None
     assert re.search(foot, captured.get()), captured.get()
 
 
+def test_two_panels_side_by_side_show_the_time_that_is_left() -> None:
+    console = Console(file=io.StringIO(), width=120, height=24, color_system=None)
+    view = LiveView([StreamSource("media", name, "") for name in ("a.mp4", "b.mp4")], CLASSES, console)
+    statistics = Statistics(["a.mp4", "b.mp4"])
+    view.begin(statistics)
+    statistics.begin()
+    for number in (0, 1):
+        statistics.opened(number, 12.0)
+        statistics.predicted(number, [0.25], [0.012], True)
+        view.predicted(frame(number, 0))
+    with console.capture() as captured:
+        console.print(view)
+    assert captured.get().count(" left ") == 2
+
+
 def test_the_pace_of_a_source_that_is_over_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO(), width=80, height=24, color_system=None)
     view = LiveView([StreamSource("media", "a.mp4", "")], CLASSES, console)
@@ -153,6 +168,11 @@ def test_colours_can_be_read_on_black_and_on_white() -> None:
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in (red, green, blue)]
         light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
         assert 1.05 / (light + 0.05) >= 3 and (light + 0.05) / 0.05 >= 3, colour
+
+
+def test_sixteen_colours_have_ten_for_classes_and_none_that_white_swallows() -> None:
+    assert len(set(SIXTEEN)) == 10
+    assert not {"bright_yellow", "bright_green", "bright_cyan", "white", "bright_white", "black"} & set(SIXTEEN)
 
 
 def test_without_colours_the_strip_has_letters() -> None:
