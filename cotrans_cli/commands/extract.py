@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from cotrans_cli.display.console import note, print_json, print_line, status_console
+from cotrans_cli.display.terminal_text import shortened
 from pipelines.wording import counted
 
 if TYPE_CHECKING:
@@ -218,14 +219,17 @@ def _progress() -> Iterator[OnProgress | None]:
         task = bar.add_task("extract", total=None, count="beginning", rate="", left="", current="")
 
         def show(progress: Progress) -> None:
+            # Of the same width all the time: the bar would jump.
+            name = shortened(progress.current, console.width // 4)
+            done = f"{progress.recordings_done:{len(str(progress.recordings))}}"
             bar.update(
                 task,
                 completed=progress.bytes_done,
                 total=progress.bytes_total,
-                count=f"{progress.recordings_done} of {progress.recordings} files",
+                count=f"{done} of {progress.recordings} files",
                 left="left",
-                rate=f"× {progress.real_time_factor:.1f} real time",
-                current=progress.current[-console.width // 4 :],
+                rate=f"× {progress.real_time_factor:5.1f} real time",
+                current=f"{name:{console.width // 4}}",
             )
 
         yield show

@@ -34,9 +34,10 @@ class StreamBar:
         done = sum(source.seconds for source in sources)
         lengths = [source.length for source in sources]
         total = None if None in lengths else sum(length for length in lengths if length is not None)
-        at = clock(done) if total is None else f"{clock(done)} of {clock(total)}"
+        # Of the same width all the time: the bar would jump.
+        at = clock(done) if total is None else f"{clock(done):>{len(clock(total))}} of {clock(total)}"
         pace = done / max(self._statistics.wall_seconds, 1e-6)
-        self._progress.update(self._task, completed=done, total=total, at=f"{at}, × {pace:.1f} real time")
+        self._progress.update(self._task, completed=done, total=total, at=f"{at}, × {pace:5.1f} real time · left")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.display.console import note, note_if_slow, print_line, status_console
 from cotrans_cli.display.line_breaks import broken
+from cotrans_cli.display.terminal_text import shortened
 from pipelines.wording import counted
 
 if TYPE_CHECKING:
@@ -24,6 +25,12 @@ COPYING = "copy of "  # how the name of what is done begins while copies of clip
 SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line
 ROOM_FOR_ALL, SHORT_BAR = 80, 8  # columns: of the terminal, below which the bar is short and alone with what is left
 PREPARING = "preparing the data"
+LONGEST = {
+    "rate": "lr 0.00091",
+    "seconds": "100.0 s",
+    "accuracy": "accuracy 100.00 %",
+    "accuracy_mean": "mean 100.00 %",
+}
 MISSED_LEAST = ("accuracy_vote", "rate", "seconds", "accuracy_mean")  # of that line, in this order
 
 
@@ -35,14 +42,15 @@ class TrainingProgress:
         self._bar, self._quiet, self._on_begun = bar, quiet, on_begun
         self._task: Any = None
         self._extraction: Any = None
-        # Until the first sign of the run: recordings may be mixed for minutes before one is extracted.
-        self._waiting: Any = None if bar is None else bar.add_task(PREPARING, total=None, text="")
+        self._waiting: Any = None
+        self._wait()  # recordings may be mixed for minutes before one is extracted
 
     def __call__(self, event: Event) -> None:
         from pipelines.training.events import BaselineDone, EpochDone, Remark, SeedBegins, StepDone
 
-        self._show_no_more_waiting()
         self._on_begun()
+        if isinstance(event, (StepDone, EpochDone)):
+            self._show_no_more_waiting()
         if isinstance(event, StepDone):
             if self._bar is not None:
                 self._move(self._bar, event.epochs, event.epoch - 1 + event.step / event.steps, event.epoch, event.loss)
@@ -52,6 +60,7 @@ class TrainingProgress:
             self._line(f"single rows, no memory: {baseline_text(event.scores)}")
         elif isinstance(event, SeedBegins):
             self._close_bar()
+            self._wait()
             self._line(f"seed {event.seed} ({event.number} of {event.count})")
         elif isinstance(event, Remark):
             self._line(event.text)
@@ -63,16 +72,22 @@ class TrainingProgress:
         if self._bar is not None:
             if self._extraction is None:
                 self._extraction = self._bar.add_task("copies" if copying else "features", total=total, text="")
-            room = self._bar.console.width // 3  # more would push the times out
-            shown = name if len(name) <= room else f"…{name[1 - room :]}"
-            self._bar.update(self._extraction, completed=done, total=total, text=shown)
+            room = self._bar.console.width // 3  # more would push the times out; with less, the bar would jump
+            shown = shortened(name.removeprefix(COPYING), room)
+            self._bar.update(self._extraction, completed=done, total=total, text=f"{shown:{room}}")
             if done == total:
                 self._bar.remove_task(self._extraction)
                 self._extraction = None
+                self._wait()
         elif not self._quiet and copying and done == 0:
             note(f"a changed copy is made of {counted(total, 'clip')}, and kept")
         elif not self._quiet and total > 0 and done and done % 100 == 0:
             note(f"{'copies' if copying else 'features'}: {done} of {total} recordings")
+
+    def _wait(self) -> None:
+        """Show that something is done of which nobody tells how far it is, where nothing else is shown."""
+        if self._bar is not None and self._waiting is None and self._task is None:
+            self._waiting = self._bar.add_task(PREPARING, total=None, text="")
 
     def _show_no_more_waiting(self) -> None:
         if self._bar is not None and self._waiting is not None:
@@ -80,7 +95,7 @@ class TrainingProgress:
         self._waiting = None
 
     def _move(self, bar: Progress, epochs: int, done: float, epoch: int, loss: float) -> None:
-        text = f"epoch {epoch}/{epochs}  loss {loss:.4f}"
+        text = f"epoch {epoch:{len(str(epochs))}}/{epochs}  loss {loss:.4f}"
         if self._task is None:
             self._task = bar.add_task("training", total=epochs, text=text)
         bar.update(self._task, completed=done, total=epochs, text=text)
@@ -134,9 +149,11 @@ def epoch_line(event: EpochDone, width: int | None = None) -> str:
         parts["loss"] += f" / {event.scores.loss:.3f}"  # of training and of validation
         values = {name: getattr(event.scores, name) for name in NAMES}
         parts |= {name: f"{SHORT[name]} {100 * value:.2f} %" for name, value in values.items() if value is not None}
-    parts |= {"rate": f"lr {event.learning_rate:.2g}", "seconds": f"{event.seconds:.1f} s"}
+    parts |= {"rate": f"lr {event.learning_rate:<7.2g}", "seconds": f"{event.seconds:.1f} s"}
+    room = {name: max(len(text), len(LONGEST.get(name, ""))) for name, text in parts.items()}
     for part in MISSED_LEAST:
-        if width is None or len("  ".join(parts.values())) <= width:
+        # By the room that other epochs take: a column that comes and goes cannot be read.
+        if width is None or sum(room[name] + 2 for name in parts) - 2 <= width:
             break
         parts.pop(part, None)
     return "  ".join(parts.values())

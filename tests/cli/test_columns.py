@@ -70,6 +70,19 @@ def test_an_epoch_is_one_line(width: int | None) -> None:
     assert ("lr 0.00091" in line) == (width in (None, 120)) and ("vote" in line) == (width in (None, 120))
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_all_epochs_have_the_same_columns(width: int) -> None:
+    columns = set()
+    for rate, seconds, score in ((1e-3, 0.4, 0.8), (9.1e-4, 101.5, 1.0)):
+        scores = Scores(loss=0.306, accuracy=score, accuracy_mean=score, accuracy_vote=score)
+        line = epoch_line(EpochDone(12, 120, rate, 0.868, 1.0, scores, True, seconds, 30.0), width)
+        assert len(line) <= width
+        columns.add(tuple(name for name in ("accuracy", "mean", "vote", "lr ", " s") if name in line))
+    assert len(columns) == 1
+    ends = [epoch_line(EpochDone(1, 9, rate, 1.0, 1.0, None, True, 1.0, 1.0), width) for rate in (1e-3, 9.1e-4)]
+    assert len(set(map(len, ends))) == 1
+
+
 def timers() -> list[threading.Timer]:
     return [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 

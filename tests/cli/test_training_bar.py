@@ -31,6 +31,21 @@ def test_long_names_leave_room_for_the_times(width: int, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_bar_does_not_jump_with_the_names(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
+    monkeypatch.setattr(training_progress, "status_console", lambda: console)
+    with training_progress.training_progress(quiet=False) as progress:
+        assert progress._bar is not None
+        ends = set()
+        for name in ("a", "copy of dog/1-100032-A-0", "x" * 60):
+            progress.on_item(3, 10, name)
+            line = drawn(progress._bar.get_renderable(), width)
+            ends.add(line.index("left"))
+            assert "copy of" not in line and "…f" not in line
+    assert len(ends) == 1
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_times_are_whole_while_it_trains(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
     monkeypatch.setattr(training_progress, "status_console", lambda: console)
@@ -77,6 +92,11 @@ def test_before_the_first_recording_it_says_what_it_does(width: int, monkeypatch
         assert progress._bar is not None
         assert "preparing the data" in drawn(progress._bar.get_renderable(), width)
         progress.on_item(1, 10, "a.wav")
+        assert "preparing" not in drawn(progress._bar.get_renderable(), width)
+        progress.on_item(10, 10, "")  # and what comes next takes a while, too
+        progress(Remark("something"))
+        assert "preparing the data" in drawn(progress._bar.get_renderable(), width)
+        progress(StepDone(1, 60, 1, 4, 1.0, 1e-3))
         assert "preparing" not in drawn(progress._bar.get_renderable(), width)
 
 
