@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,12 @@ import typer
 
 from cotrans_cli.arguments.argument_check import CheckedCommand, CheckedGroup
 from cotrans_cli.arguments.completion import complete_values, list_values
+from cotrans_cli.display.console import REMARK
 
-WIDTH = 78  # 80 columns, less the margins of the help page
+WIDTH = 80  # columns for which examples are written
+MARGINS = 2  # columns of the help page
+# Columns from which on the values of options, and --no-this-or-that, have a column of their own.
+ROOM_FOR_VALUES, ROOM_FOR_OPPOSITES = 80, 100
 PROGRAMS = ("cotrans ", "torchrun ")
 # What stands for the value of an option that does not say it itself.
 VALUES = {"int": "N", "integer": "N", "float": "NUMBER", "str": "TEXT", "text": "TEXT", "path": "PATH"}
@@ -28,6 +33,8 @@ class _Command(CheckedCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         list_values(ctx.command_path.partition(" ")[2], self.get_params(ctx))
+        _in_fewer_columns(self.get_params(ctx), shutil.get_terminal_size().columns)
+        _style_pages()
         super().format_help(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -41,6 +48,32 @@ class _Command(CheckedCommand):
 class _Group(CheckedGroup):
     def get_params(self, ctx: Any) -> Any:
         return _worded(super().get_params(ctx), ctx)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _style_pages()
+        super().format_help(ctx, formatter)
+
+
+def _in_fewer_columns(parameters: Any, width: int) -> None:
+    """Put what stands for an option's value before its help, and its opposite behind: columns of theirs cut words."""
+    for parameter in parameters:
+        if width < ROOM_FOR_VALUES and parameter.param_type_name == "option" and parameter.metavar:
+            value = parameter.metavar.replace("[", r"\[")  # not markup
+            parameter.help, parameter.metavar = f"[bold]{value}[/bold]  {parameter.help or ''}", ""
+        if width < ROOM_FOR_OPPOSITES and parameter.secondary_opts:
+            parameter.help = f"{parameter.help or ''} Or: {', '.join(parameter.secondary_opts)}"
+            parameter.secondary_opts = []
+
+
+def _style_pages() -> None:
+    """Another colour for what typer shows in the terminal's yellow, which nobody reads on white, and smaller gaps."""
+    from typer import rich_utils
+
+    gap = 2 if shutil.get_terminal_size().columns >= ROOM_FOR_VALUES else 1
+    setattr(rich_utils, "STYLE_OPTIONS_TABLE_PADDING", (0, gap, 0, 0))  # noqa: B010 - typer's type is that of its own
+    for name in ("STYLE_TYPES", "STYLE_METAVAR", "STYLE_USAGE"):  # the first two are one, by the version of typer
+        if hasattr(rich_utils, name):
+            setattr(rich_utils, name, f"bold {REMARK}")
 
 
 def _worded(parameters: Any, context: Any) -> Any:
@@ -106,10 +139,11 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 def _broken(command: str) -> Iterator[str]:
     """The command in lines that a shell takes as one; options stay with their values."""
+    width = min(WIDTH, shutil.get_terminal_size().columns) - MARGINS
     pieces = re.split(r" (?=-)", command)
     line = pieces[0]
     for piece in pieces[1:]:
-        if len(line) + len(piece) + 3 > WIDTH:
+        if len(line) + len(piece) + 3 > width:
             yield f"{line} \\"
             line = f"  {piece}"
         else:
