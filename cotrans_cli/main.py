@@ -117,7 +117,7 @@ def run(arguments: list[str]) -> int:
         if not message:  # no arguments at all: the help has been printed
             return 2
         context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else "cotrans"
+        command = context.command_path if context is not None else _command(arguments)
         return _fail(f"{message} (see '{command} --help')", 2)
     except (KeyboardInterrupt, typer.Abort) as stop:
         # Click makes an Abort of it. A command that stopped in its own way says by which signal.
@@ -143,6 +143,19 @@ def run(arguments: list[str]) -> int:
             raise
         return _fail(f"{type(error).__name__}: {error} (a bug: --debug shows where)".replace("\n", " "), 1)
     return result if isinstance(result, int) else 0
+
+
+def _command(arguments: list[str]) -> str:
+    """The command that was typed: click does not say it of an option without its value."""
+    command, words = typer.main.get_command(app), ["cotrans"]
+    for argument in arguments:
+        inner = getattr(command, "commands", {}).get(argument)
+        if inner is None and not argument.startswith("-"):
+            break
+        if inner is not None:
+            command = inner
+            words.append(argument)
+    return " ".join(words)
 
 
 def _defaults() -> dict[str, dict[str, Any]]:

@@ -34,6 +34,18 @@ def test_what_was_typed_is_named(
     assert output.err.startswith(f"cotrans: error: {said}")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [("flops --sweep", "cotrans flops"), ("--debug data get --root", "cotrans data get"), ("--nothing", "cotrans")],
+)
+def test_the_help_of_the_command_that_was_typed_is_named(
+    arguments: str, named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COTRANS_DEBUG", "")
+    assert run(arguments.split()) == 2
+    assert f"(see '{named} --help')" in capsys.readouterr().err
+
+
 def test_a_file_whose_name_begins_with_a_dash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

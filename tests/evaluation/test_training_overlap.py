@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cotrans_cli.main import run
+from pipelines.checkpoints.builtin import models_folder
 from pipelines.datasets.source import DataSource, FeatureOptions
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.evaluation.data.scored_data import ScoredData
@@ -77,3 +78,9 @@ def test_rows_last_as_long_as_training_said(
     path = write_model(tmp_path / "m.safetensors", CLASSES, record=record)
     source = DataSource("thumos14", tmp_path / "thumos14", features=FeatureOptions(file_hop=given))
     assert ScoredData(DataRequest(source), path).dataset.hop == hop
+
+
+def test_a_built_in_model_is_called_by_its_name(tmp_path: Path) -> None:
+    path = models_folder() / "spoken-digits.safetensors"
+    said = seen_in_training(path, "digits", tmp_path, "validation", {})
+    assert said is not None and said.startswith("spoken-digits was trained on everybody")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipelines.checkpoints.builtin import models_folder
 from pipelines.datasets.dataset import ALL
 from pipelines.datasets.options import dividing_options
 from pipelines.datasets.own.folder import TABLES
@@ -69,21 +70,26 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
     if part in (*str(record["data"].get("train_on", "train")).split("+"), ALL):
         unsure = f", if {root} holds what it was trained on" if dataset == "folder" and not same else ""
         return (
-            f"{path} is scored on {part}, which has the recordings that it was trained on{unsure}: the score says "
-            "little about new ones"
+            f"{_called(path)} is scored on {part}, which has the recordings that it was trained on{unsure}: the score "
+            "says little about new ones"
         )
     trained, scored = (dividing_options(values) for values in (recorded_options(record, dataset), options))
     if trained == scored or _kept_out(trained, scored, part):
         return None
     if trained.get("fold") == "none":
         return (
-            f"{path} was trained on everybody (--fold none): it may have seen what it is scored on, and the score says "
-            "little about new recordings"
+            f"{_called(path)} was trained on everybody (--fold none): it may have seen what it is scored on, and the "
+            "score says little about new recordings"
         )
     return (
-        f"{path} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what it is "
-        "scored on"
+        f"{_called(path)} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what "
+        "it is scored on"
     )
+
+
+def _called(path: Path) -> str:
+    """A model that is built in by its name: where it lies is nothing that anybody chose."""
+    return path.stem if path.parent == models_folder() else str(path)
 
 
 def _kept_out(trained: Mapping[str, Any], scored: Mapping[str, Any], part: str) -> bool:
