@@ -37,6 +37,7 @@ Examples:
 """
 BAD_INPUTS = 3  # the exit code when some inputs could not be used
 ROOM_FOR_A_NAME = 80  # columns of a terminal: with fewer, the bar is worth more than the name of the file
+THE_REST = 64  # columns of what stands before the name, with tens of thousands of files
 
 
 def extract(
@@ -220,7 +221,7 @@ def _progress() -> Iterator[OnProgress | None]:
 
         def show(progress: Progress) -> None:
             # Of the same width all the time: the bar would jump.
-            name = shortened(progress.current, console.width // 4)
+            room = max(1, min(console.width // 4, console.width - THE_REST))
             done = f"{progress.recordings_done:{len(str(progress.recordings))}}"
             bar.update(
                 task,
@@ -229,7 +230,7 @@ def _progress() -> Iterator[OnProgress | None]:
                 count=f"{done} of {progress.recordings} files",
                 left="left",
                 rate=f"× {progress.real_time_factor:5.1f} real time",
-                current=f"{name:{console.width // 4}}",
+                current=f"{shortened(progress.current, room):{room}}",
             )
 
         yield show

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pipelines.streaming.output.summary import Statistics
 
+ROOM_FOR_PACE = 80  # columns of the terminal: with fewer, the time that is left would be cut off
+
 
 class StreamBar:
     """Media seconds that are done, of those of all sources; without an end that is known, only how many."""
@@ -37,7 +39,9 @@ class StreamBar:
         # Of the same width all the time: the bar would jump.
         at = clock(done) if total is None else f"{clock(done):>{len(clock(total))}} of {clock(total)}"
         pace = done / max(self._statistics.wall_seconds, 1e-6)
-        self._progress.update(self._task, completed=done, total=total, at=f"{at}, × {pace:5.1f} real time · left")
+        if self._progress.console.width >= ROOM_FOR_PACE:
+            at += f", × {pace:5.1f} real time"
+        self._progress.update(self._task, completed=done, total=total, at=f"{at} · left")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -181,8 +182,9 @@ def test_a_model_that_does_not_say_its_features(talks: Path, tmp_path: Path, cap
     assert "does not say which features it takes: name them with --features" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("files", [24, 4800])
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_bar_stays_where_it_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_stays_where_it_is(width: int, files: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the files are called, and with their names whole or marked as cut."""
     file = io.StringIO()
     console = Console(file=file, width=width, height=10, force_terminal=True, color_system=None)
@@ -193,11 +195,11 @@ def test_the_bar_stays_where_it_is(width: int, monkeypatch: pytest.MonkeyPatch) 
         bar = show.__closure__
         assert bar is not None
         for done, name, elapsed in ((6, "clock_tick/1-62849-A-38-and-more-of-a-name", 2.0), (19, "rain/1", 0.2)):
-            show(Progress(24, done, 1000, 10.0 * done, 20.0, elapsed, name))
+            show(Progress(files, done, 1000, 10.0 * done, 20.0, elapsed, name))
             (live,) = [cell.cell_contents for cell in bar if isinstance(cell.cell_contents, Bar)]
             live.refresh()
             drawn.append(file.getvalue().split("\x1b[2K")[-1])
     first, second = (line.replace("\x1b[?25h", "") for line in drawn)
     assert first.index("%") == second.index("%") and first.index("real time") == second.index("real time")
-    assert max(len(first), len(second)) <= width
+    assert max(len(first), len(second)) <= width and all(re.search(r"[\d:-]{7} left", line) for line in drawn)
     assert ("…" in first and "rain/1" in second) == (width >= 80)
