@@ -62,6 +62,8 @@ def _in_fewer_columns(parameters: Any, width: int) -> None:
             parameter.help, parameter.metavar = f"[bold]{value}[/bold]  {parameter.help or ''}", ""
         if width < ROOM_FOR_OPPOSITES and parameter.secondary_opts:
             parameter.help = f"{parameter.help or ''} Or: {', '.join(parameter.secondary_opts)}"
+            if parameter.show_default is True and isinstance(parameter.default, bool):  # typer would say True
+                parameter.show_default = (parameter.opts if parameter.default else parameter.secondary_opts)[0][2:]
             parameter.secondary_opts = []
 
 

@@ -36,7 +36,7 @@ Examples:
   cotrans extract videos/ --out features/ --features resnet50+vggish --layout lstr
 """
 BAD_INPUTS = 3  # the exit code when some inputs could not be used
-ROOM_FOR_A_NAME = 80  # columns of a terminal: with fewer, the bar is worth more than the name of the file
+ROOM_FOR_ALL = 80  # columns of a terminal: with fewer, the bar is worth more than the pace and the name of the file
 THE_REST = 64  # columns of what stands before the name, with tens of thousands of files
 
 
@@ -207,14 +207,15 @@ def _progress() -> Iterator[OnProgress | None]:
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
+    wide = console.width >= ROOM_FOR_ALL
     columns = (
         TextColumn("{task.fields[count]}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"),
+        *([TextColumn("{task.fields[rate]}")] if wide else []),
         TimeRemainingColumn(),
         TextColumn("{task.fields[left]}"),
-        *([TextColumn("{task.fields[current]}", markup=False)] if console.width >= ROOM_FOR_A_NAME else []),
+        *([TextColumn("{task.fields[current]}", markup=False)] if wide else []),
     )
     with Bar(*columns, console=console, transient=True) as bar:
         task = bar.add_task("extract", total=None, count="beginning", rate="", left="", current="")
