@@ -281,7 +281,7 @@ def _run(
 
     use_threads(threads)
     try:
-        with training_progress(quiet) as progress:
+        with training_progress(quiet or not is_main_process()) as progress:
             result = train_runs(recipe, out, seeds, resume, device, progress, progress.on_item, epochs)
     except TrainingInterrupted as stop:
         if is_main_process():

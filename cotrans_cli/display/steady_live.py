@@ -42,5 +42,6 @@ class _Covering:
 
 def _without_erasing(reset: Control) -> Control:
     """The way up to the first line of the view that is there."""
-    up = sum(code[0] == ControlType.CURSOR_UP for code in reset.segment.control or ())
-    return Control(ControlType.CARRIAGE_RETURN, (ControlType.CURSOR_UP, up)) if up else reset
+    # Line by line, as rich does: its way for old consoles of Windows knows no other.
+    ups = [code for code in reset.segment.control or () if code[0] == ControlType.CURSOR_UP]
+    return Control(ControlType.CARRIAGE_RETURN, *ups) if ups else reset

@@ -41,7 +41,7 @@ class StreamBar:
         pace = done / max(self._statistics.wall_seconds, 1e-6)
         if self._progress.console.width >= ROOM_FOR_PACE:
             at += f", × {pace:5.1f} real time"
-        self._progress.update(self._task, completed=done, total=total, at=f"{at} · left")
+        self._progress.update(self._task, completed=done, total=total, at=at if total is None else f"{at} · left")
 
 
 @contextmanager

@@ -385,7 +385,8 @@ def _with_finetuned_extractor(recipe: Recipe, out: Path, group: Processes, obser
 
 def _check_same_data(data: TrainingData, group: Processes) -> None:
     """Processes that see different files would wait for each other for ever."""
-    seen = (sum(map(len, data.train)), len(data.train), sum(map(len, data.validation)), len(data.validation))
+    counted = (data.train, data.validation, data.foreign.train)
+    seen = tuple(number for recordings in counted for number in (sum(map(len, recordings)), len(recordings)))
     everyone = group.gather(seen)
     if len(set(everyone)) > 1:
         raise InputError(

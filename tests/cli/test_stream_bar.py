@@ -34,3 +34,17 @@ def test_it_does_not_jump(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
             assert re.search(r" · left [\d:-]{7} *$", line)
             places.add((line.index("%"), line.index("of"), line.index("left")))
     assert len(places) == 1
+
+
+def test_a_source_without_an_end_has_no_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), width=100, height=10, force_terminal=True, color_system=None)
+    monkeypatch.setattr(stream_bar, "status_console", lambda: console)
+    with stream_bar.stream_bar(True) as bar:
+        assert bar is not None
+        statistics = Statistics(["microphone"])
+        bar.begin(statistics)
+        statistics.predicted(0, [5.0], [0.012], True)
+        bar.update()
+        with console.capture() as captured:
+            console.print(bar._progress.get_renderable())
+    assert "0:05.0" in captured.get() and "left" not in captured.get()

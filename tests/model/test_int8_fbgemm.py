@@ -9,12 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.model.linear import int8_fbgemm, packing
+from pipelines.model.linear import int8, int8_fbgemm, packing
 from pipelines.model.linear.float16 import Float16Projection
 from pipelines.model.linear.int8 import Int8InputProjection, Int8Projection
 from pipelines.model.linear.int8_fbgemm import FbgemmInt8InputProjection, FbgemmInt8Projection, has_fbgemm_int8
 from pipelines.model.linear.projection import SMALL
 from tests.model.small import relative_error, run_steps, small_model, stream
+from tests.model.test_kinds import CONFIGS, LENGTH, seeded, stepped
 from tests.model.test_linear import rows_of, seeded_layer
 
 pytestmark = pytest.mark.skipif(not has_fbgemm_int8(), reason="this build of PyTorch has no int8 products of FBGEMM")
@@ -95,6 +96,32 @@ def test_copies_have_the_same_numbers() -> None:
     packed = FbgemmInt8Projection(layer.weight, layer.bias)
     expected = packed(rows)  # after which it holds what FBGEMM packed
     assert torch.equal(copy.deepcopy(packed)(rows), expected)
+
+
+@pytest.mark.parametrize("vnni", [False, True])
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_every_kind_of_model_with_all_its_layers_in_int8(
+    kind: str, vnni: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers of the models that tests take are small, which int8 leaves alone: here none counts as small."""
+    monkeypatch.setattr(packing, "SMALL", 1)
+    monkeypatch.setattr(int8, "SMALL", 1)
+    monkeypatch.setattr(packing, "is_better_here", lambda: not vnni)
+    if vnni and int8.int8_problem():
+        pytest.skip("int8 products overflow here")
+    model = seeded(kind, torch.float32)
+    tokens = stream(2, LENGTH)
+    exact, _ = stepped(model, tokens)
+    packed = packing.with_precision(model, "int8")
+    kinds = {type(layer) for layer in packed.modules()}
+    assert kinds & (
+        {Int8Projection, Int8InputProjection} if vnni else {FbgemmInt8Projection, FbgemmInt8InputProjection}
+    )
+    outputs, _ = stepped(packed, tokens)
+    assert relative_error(outputs, exact) < 6e-2
+    with torch.no_grad():
+        chunked, _ = packed.steps(tokens, packed.initial_state(2))
+    assert relative_error(chunked, outputs) < 2e-2
 
 
 def test_chosen_where_there_is_no_vnni(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,8 @@
 
 The sum is exact in int32. In small layers a row is the sum of two int8 rows, the second of which has what rounding took
 from the first: 15 bits, for time that only large layers would feel. A row's scale is its own, so a stream's numbers do
-not depend on the other streams of its batch, and a chunk has those of single steps.
+not depend on the other streams of its batch, and a chunk has those of single steps. (Without VNNI, `int8_fbgemm`, a
+stream alone and one among others may round a number that lies between two steps differently.)
 
 The product is `torch._int_mm`, which torchao's int8 layers use too: plain int8 tensors and scales of one's own are what
 PyTorch recommends in place of its quantised dtypes, which are going.

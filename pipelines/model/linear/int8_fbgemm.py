@@ -31,7 +31,8 @@ class FbgemmInt8Projection(Int8Projection):
     def _project_rows(self, rows: Tensor, first: int, last: int | None, bias: Tensor | None) -> Tensor:
         part = self._packed_part(first, last)
         if rows.shape[0] == 1 and not self.fine:
-            # One stream's step is short: one operation scales, multiplies and scales back.
+            # One stream's step is short: one operation scales, multiplies and scales back. It multiplies by 1 / scale
+            # where several rows are divided, so that one in a thousand rows has a number that is a step off.
             low, high = torch.aminmax(rows)
             largest = max(high.item(), -low.item(), TINY)
             if largest < float("inf"):  # and is a number
@@ -88,4 +89,5 @@ def has_fbgemm_int8() -> bool:
 
 def is_better_here() -> bool:
     """Whether these products are to be preferred: PyTorch's `_int_mm` is quick with VNNI alone."""
-    return has_fbgemm_int8() and not torch.cpu._is_vnni_supported()
+    has_vnni = getattr(torch.cpu, "_is_vnni_supported", lambda: True)  # that of AVX-512; without it, what was before
+    return has_fbgemm_int8() and not has_vnni()

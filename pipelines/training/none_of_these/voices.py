@@ -28,16 +28,16 @@ FILE = SHIPPED / "speech_or_not.safetensors"  # weights/recipes/make_speech_or_n
 HOP = 0.25  # seconds
 RATE = 16_000  # Hz
 SECONDS = 5.0  # of a clip that are listened to
-MOST_CLIPS = 80  # of all classes together, or two of each where there are more than 40 classes
-MOST_OF_A_CLASS = 8
-SHARE = 0.5  # of the clips of a class, from which on it counts as speech
+MOST_CLIPS = 80  # of all classes together, or, where they are many, the fewest of each
+FEWEST, MOST = 4, 8  # clips of a class
+SHARE = 0.5  # of the clips of a class, above which it counts as speech
 WARM_UP, LONG = 2, 6  # rows that have heard too little, and rows of clips that can do without them
 
 
 def classes_like_speech(
     items: Sequence[Item], class_names: Sequence[str], on_item: OnItem | None = None
 ) -> tuple[str, ...]:
-    """The classes of which at least half of the clips sound like speech; clips without sound do not."""
+    """The classes of which most clips sound like speech; clips without sound do not."""
     model = load_checkpoint(FILE).model
     factory = StreamFactory(FeatureRequest("speech", hop=HOP), "cpu")
     chosen = [item for label in range(len(class_names)) for item in _chosen(items, label, len(class_names))]
@@ -50,7 +50,7 @@ def classes_like_speech(
                 heard[item.label].append(is_speech(model, clip_rows(Path(str(item.media)), factory)))
     if on_item is not None:
         on_item(len(chosen), len(chosen), "")
-    return tuple(class_names[label] for label, clips in heard.items() if clips and sum(clips) >= SHARE * len(clips))
+    return tuple(class_names[label] for label, clips in heard.items() if sum(clips) > SHARE * len(clips))
 
 
 def is_speech(model: ContinualModel, rows: Rows) -> bool:
@@ -80,5 +80,5 @@ def clip_rows(path: Path, factory: StreamFactory) -> Rows:
 def _chosen(items: Sequence[Item], label: int, classes: int) -> list[Item]:
     """Some clips of a class, from all over the folder."""
     clips = [item for item in items if item.label == label and item.media is not None]
-    most = max(2, min(MOST_OF_A_CLASS, MOST_CLIPS // classes))
-    return clips[:: max(1, len(clips) // most)][:most]
+    most = max(FEWEST, min(MOST, MOST_CLIPS // classes))
+    return clips if len(clips) <= most else [clips[place * len(clips) // most] for place in range(most)]

@@ -102,9 +102,10 @@ def open_data(
         validation = open_recordings(dataset, dataset.split(recipe.data.validate_on))
     elif remark is not None:
         remark(f"nothing to validate on, so best = last: {_how_to_validate(open_source(recipe.source), recipe)}")
-    foreign = _foreign(recipe, dataset, spec, on_item, remark)
+    shown = on_item if processes.main else None
+    foreign = _foreign(recipe, dataset, spec, shown, remark)
     in_a_row = _in_a_row(recipe, dataset, spec)
-    played = _played(recipe, dataset, spec, foreign, on_item)
+    played = _played(recipe, dataset, spec, foreign, shown)
     check_widths((*train, *validation, *foreign.train, *foreign.fit, *in_a_row, *played))
     return TrainingData(dataset, train, validation, spec, foreign, in_a_row, played)
 
