@@ -25,7 +25,7 @@ COPYING = "copy of "  # how the name of what is done begins while copies of clip
 SHORT = {"accuracy": "accuracy", "accuracy_mean": "mean", "accuracy_vote": "vote", "map": "mAP"}  # in a line
 ROOM_FOR_ALL, SHORT_BAR = 80, 8  # columns: of the terminal, below which the bar is short and alone with what is left
 PREPARING = "preparing the data"
-LONGEST = {
+LONGEST = {  # what these take in some epoch, whatever they take in this one
     "rate": "lr 0.00091",
     "seconds": "100.0 s",
     "accuracy": "accuracy 100.00 %",

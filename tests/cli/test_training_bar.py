@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,18 @@ from pipelines.training.events import Remark, StepDone
 from pipelines.training.run import RunResult
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_long_names_leave_room_for_the_times(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def bar_on_a_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[TrainingProgress]:
     console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
     monkeypatch.setattr(training_progress, "status_console", lambda: console)
     with training_progress.training_progress(quiet=False) as progress:
-        assert isinstance(progress, TrainingProgress) and progress._bar is not None
+        yield progress
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_long_names_leave_room_for_the_times(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bar_on_a_terminal(width, monkeypatch) as progress:
+        assert progress._bar is not None
         progress.on_item(3, 10, "[red]folder/of/clips/with/a/very/long/name/" + "x" * 60)
         line = drawn(progress._bar.get_renderable(), width)
         assert "left -:--:-- …xxx" in line and len(line) <= width
@@ -32,9 +40,7 @@ def test_long_names_leave_room_for_the_times(width: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_bar_does_not_jump_with_the_names(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
-    monkeypatch.setattr(training_progress, "status_console", lambda: console)
-    with training_progress.training_progress(quiet=False) as progress:
+    with bar_on_a_terminal(width, monkeypatch) as progress:
         assert progress._bar is not None
         ends = set()
         for name in ("a", "copy of dog/1-100032-A-0", "x" * 60):
@@ -47,9 +53,7 @@ def test_the_bar_does_not_jump_with_the_names(width: int, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_times_are_whole_while_it_trains(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
-    monkeypatch.setattr(training_progress, "status_console", lambda: console)
-    with training_progress.training_progress(quiet=False) as progress:
+    with bar_on_a_terminal(width, monkeypatch) as progress:
         assert progress._bar is not None
         progress(StepDone(1140, 1600, 3, 4, 12.36731, 1e-3))
         line = drawn(progress._bar.get_renderable(), width)
@@ -86,9 +90,7 @@ def drawn(bar: Any, width: int) -> str:
 
 @pytest.mark.parametrize("width", [60, 80])
 def test_before_the_first_recording_it_says_what_it_does(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    console = Console(file=io.StringIO(), width=width, height=10, force_terminal=True, color_system=None)
-    monkeypatch.setattr(training_progress, "status_console", lambda: console)
-    with training_progress.training_progress(quiet=False) as progress:
+    with bar_on_a_terminal(width, monkeypatch) as progress:
         assert progress._bar is not None
         assert "preparing the data" in drawn(progress._bar.get_renderable(), width)
         progress.on_item(1, 10, "a.wav")

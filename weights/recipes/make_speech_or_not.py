@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from pipelines.checkpoints.checkpoint import save_checkpoint
-from pipelines.datasets.mixing.foreign_sound import MadeSound, foreign_sounds
+from pipelines.datasets.mixing.foreign_sound import foreign_sounds
 from pipelines.datasets.mixing.spoken_sounds import spoken_sounds
 from pipelines.features.extraction.sources import find_recordings
 from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.model.per_frame import PerFrameModel
 from pipelines.model.per_frame_config import PerFrameConfig
-from pipelines.training.none_of_these.voices import HOP, LONG, SECONDS, WARM_UP, clip_rows
+from pipelines.training.none_of_these.foreign import Foreign
+from pipelines.training.none_of_these.voices import HOP, SECONDS, clip_rows, judged
 
 C = 0.003  # the smaller, the simpler the line; chosen on voices and words of no part of it (docs/results.md)
 SPOKEN = 48
@@ -40,8 +41,10 @@ Means = NDArray[np.float32]  # (clips, 96)
 
 def make_speech_or_not(folder: Path, target: Path) -> None:
     factory = StreamFactory(FeatureRequest("speech", hop=HOP), "cpu")
-    speech = np.stack([_mean(_made_rows(sound, factory)) for sound in spoken_sounds(SECONDS, SPOKEN)])
-    made = np.stack([_mean(_made_rows(sound, factory)) for sound in foreign_sounds(SECONDS)])
+    speech, made = (
+        np.stack([_mean(Foreign(sound).rows(factory.prototype())) for sound in sounds])
+        for sounds in (spoken_sounds(SECONDS, SPOKEN), foreign_sounds(SECONDS))
+    )
     found = find_recordings([str(folder)]).recordings
     clips = np.stack([_mean(clip_rows(recording.path, factory)) for recording in found])
     labels = np.array([recording.path.parent.name for recording in found])
@@ -58,13 +61,8 @@ def make_speech_or_not(folder: Path, target: Path) -> None:
     save_checkpoint(target, model.eval(), ("speech", "other sound"), features, PROVENANCE)
 
 
-def _made_rows(sound: MadeSound, factory: StreamFactory) -> Means:
-    stream = factory.prototype()
-    return np.concatenate([stream.push_audio(sound.samples, sound.rate), stream.flush()])
-
-
 def _mean(rows: Means) -> Means:
-    return np.asarray((rows[WARM_UP:] if len(rows) >= LONG else rows).mean(0))
+    return np.asarray(judged(rows).mean(0))
 
 
 def _fitted(speech: Means, other: Means) -> tuple[NDArray[np.float64], float]:

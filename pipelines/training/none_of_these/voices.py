@@ -57,10 +57,15 @@ def is_speech(model: ContinualModel, rows: Rows) -> bool:
     """Whether most of a clip sounds like speech, by the speech network's rows (rows, 96)."""
     if not len(rows):
         return False
-    heard = torch.from_numpy(np.asarray(rows[WARM_UP:] if len(rows) >= LONG else rows))
+    heard = torch.from_numpy(np.asarray(judged(rows)))
     with torch.inference_mode():
         logits, _ = model.steps(heard[None], model.initial_state(1))
     return bool(logits[0].mean(0).argmax() == 0)
+
+
+def judged(rows: Rows) -> Rows:
+    """The rows of a clip that count."""
+    return rows[WARM_UP:] if len(rows) >= LONG else rows
 
 
 def clip_rows(path: Path, factory: StreamFactory) -> Rows:
