@@ -34,6 +34,9 @@ class AudioExtractor(Protocol):
         The network is shared. The stream is pushed from its start all the same, and the rows before cost nothing.
         """
 
+    def due(self, row: int) -> int:
+        """How many samples must have been pushed before a row is ready."""
+
     def push(self, samples: NDArray[np.float32]) -> Rows: ...
 
     def flush(self) -> Rows: ...

@@ -81,6 +81,16 @@ class FeatureStream:
         """Media time of the first picture that some wanted row may be made of, or remember."""
         return max(0.0, min((part.pictures_from for part in self._video), default=0.0))
 
+    def sound_due_after(self, seconds: float) -> float:
+        """The first time after `seconds` at which the sound of a row is complete, both counted from `origin`."""
+        row = max(0, int((seconds - self._sound_due(0)) / self.spec.hop))
+        while (due := self._sound_due(row)) <= seconds:
+            row += 1
+        return due
+
+    def _sound_due(self, row: int) -> float:
+        return max(part.extractor.due(row) / part.extractor.sample_rate for part in self._audio)
+
     def push_audio(self, samples: NDArray[np.float32], rate: int) -> Rows:
         """(n,) mono samples at `rate` Hz, which must stay the same -> (rows, width)."""
         self.accept_audio(samples, rate)

@@ -243,3 +243,23 @@ def test_networks_give_the_same_rows_for_any_pieces(name: str) -> None:
         np.testing.assert_array_equal(rows, extractor.push(np.concatenate(groups)))
         np.testing.assert_array_equal(rows[1:3], extractor.push(np.concatenate(groups[1:3])))
     assert np.abs(rows[0] - rows[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("align", ALIGNMENTS)
+@pytest.mark.parametrize("rate", [16_000, 11_025])
+def test_sound_up_to_when_a_row_is_due_completes_it_and_no_sample_less_does(align: Align, rate: int) -> None:
+    stream = FeatureStream([logmel(align, rate)], HOP, align)
+    given, seconds = 0, 0.0
+    for row in range(5):
+        seconds = stream.sound_due_after(seconds)
+        samples = round(seconds * rate)
+        assert not len(stream.push_audio(np.zeros(samples - 1 - given, np.float32), rate))
+        assert len(stream.push_audio(np.zeros(1, np.float32), rate)) == 1, row
+        given = samples
+
+
+def test_sound_is_due_when_the_last_extractor_has_its_own() -> None:
+    stream = FeatureStream([logmel("start"), build_audio_extractor("logmel", HOP, {"window": 0.5}, align="start")], HOP)
+    assert stream.sound_due_after(-1.0) == pytest.approx(0.5)
+    assert stream.sound_due_after(0.5) == pytest.approx(0.75)
+    assert stream.sound_due_after(100.1) == pytest.approx(100.25)

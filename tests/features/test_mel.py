@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.features.audio.mel import slaney_filters
+from pipelines.features.audio.mel import general_front_end, slaney_filters, speech_front_end
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("librosa", "scipy", "matplotlib", "numba", "pandas", "sklearn", "resampy")
@@ -52,3 +52,17 @@ def test_a_stream_of_sound_imports_nothing_that_it_does_not_use() -> None:
     code, modules = json.loads(done.stderr.splitlines()[-1])
     assert code == 0 and done.stdout
     assert not set(HEAVY) & set(modules)
+
+
+def test_frames_of_several_streams_are_those_of_each_alone() -> None:
+    """Of no frame, of one, of as many as another stream and of more than a block."""
+    generator = np.random.default_rng(0)
+    lengths = (0, 400, 512, 512, 1792, 1800, 1951, 512 + 160 * 200)
+    for front_end in (speech_front_end(), general_front_end(16_000, 64, 40.0, 8000.0, 400, 160)):
+        sounds = [generator.normal(0, 0.1, length).astype(np.float32) for length in lengths]
+        together = front_end.frames_together(sounds)
+        assert len(together) == len(sounds)
+        for sound, frames in zip(sounds, together, strict=True):
+            alone = front_end.frames(sound)
+            assert frames.shape == alone.shape and frames.dtype == np.float32
+            np.testing.assert_allclose(frames, alone, rtol=1e-6, atol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -50,7 +52,30 @@ class MelFrontEnd:
         """(samples,) to (frames, bands): every frame that fits into `samples`, the first one at its start."""
         if len(samples) < self.frame_length:
             return np.zeros((0, self.bands), np.float32)
-        views = np.lib.stride_tricks.sliding_window_view(samples, self.frame_length)[:: self.frame_hop]
+        return self._of_views(self._views(samples))
+
+    def frames_together(self, streams: Sequence[Samples]) -> list[Frames]:
+        """`frames` of each of some streams; those of streams with as many frames are computed together."""
+        by_count: dict[int, list[int]] = defaultdict(list)  # streams by number
+        for number, samples in enumerate(streams):
+            by_count[max(0, (len(samples) - self.frame_length) // self.frame_hop + 1)].append(number)
+        results: dict[int, Frames] = {}
+        for count, numbers in by_count.items():
+            if count == 0 or len(numbers) == 1 or count >= BLOCK_FRAMES:
+                results |= {number: self.frames(streams[number]) for number in numbers}
+                continue
+            sound = np.stack([streams[number][: self.span(count)] for number in numbers])
+            frames = self._of_views(self._views(sound).reshape(-1, self.frame_length))
+            results |= dict(zip(numbers, frames.reshape(len(numbers), count, -1), strict=True))
+        return [results[number] for number in range(len(streams))]
+
+    def _views(self, samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(…, samples) to (…, frames, frame_length): what each frame sees."""
+        views = np.lib.stride_tricks.sliding_window_view(samples, self.frame_length, axis=-1)
+        return views[..., :: self.frame_hop, :]
+
+    def _of_views(self, views: NDArray[np.float32]) -> Frames:
+        """(frames, frame_length) to (frames, bands)."""
         frames = np.empty((len(views), self.bands), np.float32)
         for begin in range(0, len(views), BLOCK_FRAMES):
             frames[begin : begin + BLOCK_FRAMES] = self._block(views[begin : begin + BLOCK_FRAMES])

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import InputError, UsageError
+from pipelines.features.audio.frame_windows import FrameWindows, FrontEnd, compute_frames
 from pipelines.features.audio.mel import Frames, Samples
 from pipelines.features.audio.row_samples import SampleClock
 from pipelines.features.extractor import Rows
@@ -44,59 +45,6 @@ class RowsTogether(Protocol):
 
     def together(self, streams: Sequence[DueRows]) -> list[Rows]:
         """Rows (rows, width) of each stream: those that it would get alone."""
-
-
-class FrontEnd(Protocol):
-    """Samples to frames on a fixed grid; a frame depends on its own samples alone."""
-
-    @property
-    def sample_rate(self) -> int: ...
-
-    @property
-    def frame_hop(self) -> int:
-        """Samples from one frame to the next."""
-
-    @property
-    def bands(self) -> int: ...
-
-    def frames(self, samples: Samples) -> Frames:
-        """(samples,) to (frames, bands): every frame that fits into `samples`, the first one at its start."""
-
-
-class FrameWindows:
-    """Frames of a stream, computed when a window needs them and kept only as long as a later one may."""
-
-    def __init__(self, front_end: FrontEnd, first: int) -> None:
-        """`first` is the first frame ever needed; before frame 0 lies silence."""
-        self._front_end = front_end
-        self._first = first  # index of self._frames[0]
-        self._frames: Frames = np.zeros((0, front_end.bands), np.float32)
-        # What no frame has been made of, in the pieces in which it came.
-        self._samples: list[Samples] = [np.zeros(max(0, -first) * front_end.frame_hop, np.float32)]
-        self._skip = max(0, first) * front_end.frame_hop
-
-    def push(self, samples: Samples) -> None:
-        if self._skip:
-            skipped = min(self._skip, len(samples))
-            self._skip -= skipped
-            samples = samples[skipped:]
-        self._samples.append(samples.copy())  # callers may reuse their buffer
-
-    def window(self, begin: int, count: int) -> Frames:
-        """(count, bands): frames begin to begin + count."""
-        if begin - self._first + count > len(self._frames):
-            samples = np.concatenate(self._samples)
-            new = self._front_end.frames(samples)
-            self._samples = [samples[len(new) * self._front_end.frame_hop :].copy()]
-            self._frames = np.concatenate([self._frames, new])
-        return self._frames[begin - self._first : begin - self._first + count]
-
-    def forget_before(self, frame: int) -> None:
-        """Frames before `frame` will not be asked for again."""
-        known = min(frame - self._first, len(self._frames))
-        if known > 0:
-            self._frames = self._frames[known:].copy()
-            self._first += known
 
 
 def of_windows(count: int, rows_of: Callable[[NDArray[np.float32]], Rows]) -> RowsOf:
@@ -158,6 +106,10 @@ class WindowedExtractor:
             row,
         )
 
+    def due(self, row: int) -> int:
+        """How many samples must have been pushed before a row is ready."""
+        return self._clock.due(row)
+
     def push(self, samples: Samples) -> Rows:
         """(samples,) float32 to the rows (rows, width) that are complete with them."""
         samples = np.asarray(samples, np.float32)
@@ -192,22 +144,27 @@ class WindowedExtractor:
         parts = [self._none()]
         while self._next < total:
             self._hear(np.zeros(max(0, self._clock.due(self._next) - self._arrived), np.float32))
-            parts += [self._rows_of(due.span, due.starts, due.memory) for due in self._due(total)]
+            parts += [self._rows_of(due.span, due.starts, due.memory) for due in _due_rows([self], total)[0]]
         return np.concatenate(parts)
 
     def _hear(self, samples: Samples) -> None:
         self._windows.push(samples)
         self._arrived += len(samples)
 
-    def _due(self, total: int | None = None) -> list[DueRows]:
-        """Take the rows that are complete, at most `total` in the whole stream, in blocks."""
+    def _complete(self, total: int | None) -> range:
+        """Take the rows whose sound is complete, at most `total` in the whole stream."""
         first = self._next
         while self._clock.due(self._next) <= self._arrived and (total is None or self._next < total):
             self._next += 1
+        return range(first, self._next)
+
+    def _blocks(self, rows: range) -> list[DueRows]:
+        """Rows whose frames are computed, so many together as go through the network at once."""
+        if not rows:
+            return []
         size = self._block_rows
-        blocks = [self._block(row, min(row + size, self._next)) for row in range(first, self._next, size)]
-        if blocks:
-            self._windows.forget_before(self._first_frame(self._next))
+        blocks = [self._block(row, min(row + size, rows.stop)) for row in rows[::size]]
+        self._windows.forget_before(self._first_frame(rows.stop))
         return blocks
 
     def _block(self, begin: int, end: int) -> DueRows:
@@ -225,8 +182,8 @@ class WindowedExtractor:
 
 def rows_together(extractors: Sequence[WindowedExtractor]) -> list[Rows]:
     """Rows (rows, width) that are complete in each. Those of one network are computed in one batch where it can."""
-    due = [extractor._due() for extractor in extractors]
-    rows: list[list[Rows]] = [[extractor._none()] for extractor in extractors]
+    due = _due_rows(extractors)
+    rows: list[list[Rows]] = [[] for _ in extractors]
     batch: dict[int, DueRows] = {}  # by place: streams with the network of the first, and a block each
     for place, (extractor, blocks) in enumerate(zip(extractors, due, strict=True)):
         if len(blocks) == 1 and extractor._rows_of is extractors[0]._rows_of:
@@ -240,4 +197,14 @@ def rows_together(extractors: Sequence[WindowedExtractor]) -> list[Rows]:
     else:
         for place, block in batch.items():
             rows[place].append(network(block.span, block.starts, block.memory))
-    return [np.concatenate(parts) for parts in rows]
+    return [
+        parts[0] if len(parts) == 1 else np.concatenate([extractor._none(), *parts])
+        for extractor, parts in zip(extractors, rows, strict=True)
+    ]
+
+
+def _due_rows(extractors: Sequence[WindowedExtractor], total: int | None = None) -> list[list[DueRows]]:
+    """The rows of each that are complete, at most `total` in its whole stream, in blocks, with their frames."""
+    complete = [extractor._complete(total) for extractor in extractors]
+    compute_frames([extractor._windows for extractor, rows in zip(extractors, complete, strict=True) if rows])
+    return [extractor._blocks(rows) for extractor, rows in zip(extractors, complete, strict=True)]

@@ -53,6 +53,10 @@ class NetworkAudioExtractor:
         """The same extractor at the start of another stream, whose rows are wanted from `row` on."""
         return NetworkAudioExtractor(self._network, self.spec, self._clock, row)
 
+    def due(self, row: int) -> int:
+        """How many samples must have been pushed before a row is ready."""
+        return self._clock.due(row)
+
     def push(self, samples: NDArray[np.float32]) -> Rows:
         """(n,) -> (rows, width) that are complete."""
         if self._ended:

@@ -32,6 +32,15 @@ class OnnxWriter:
         self._nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
         return name
 
+    def split(self, value: str, sizes: Sequence[int], axis: int) -> list[str]:
+        """The parts of a value, so many numbers long each along an axis."""
+        from onnx import helper
+
+        parts = [f"{value}{number}" for number in range(len(sizes))]
+        lengths = self.constant(f"{value}_sizes", np.array(sizes))
+        self._nodes.append(helper.make_node("Split", [value, lengths], parts, f"{value}_split", axis=axis))
+        return parts
+
     def model(self, inputs: Mapping[str, Sizes], outputs: Sequence[str]) -> bytes:
         """The graph as a file has it."""
         from onnx import TensorProto, helper

@@ -10,7 +10,7 @@ from functools import partial
 from pipelines.features.extractor import Rows
 from pipelines.features.joint import FeatureStream
 from pipelines.features.media import AudioBlock, DamagedMediaError, MediaInfo, VideoFrame
-from pipelines.features.row_clock import RowClock
+from pipelines.features.row_clock import ROUNDING, RowClock
 from pipelines.streaming.playing.emitter import RowEmitter
 from pipelines.streaming.playing.paced_media import as_it_comes, in_real_time, opened, split
 from pipelines.streaming.playing.pacing import PlaybackClock
@@ -18,6 +18,9 @@ from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump
 from pipelines.streaming.playing.turns import Given, Turns
 
 SPARSE = 0.45  # of the pictures a second by which a model knows motion: with fewer it says little
+# Seconds of sound that are handed on at a time: up to the end of the next row, or of several where they are so short,
+# and no more than this.
+SHORT_HOP, LONGEST_PIECE = 0.01, 0.1
 SHORT_BY = 1.0  # seconds that an address may give less than it states before it counts as cut off
 
 
@@ -63,14 +66,15 @@ class MediaPlayer:
         """Until the source ends. A damaged source gives all its rows and then raises."""
         context, source = self.emitter.context, self.emitter.source
         audio, video = self._stream.needs_audio, self._stream.needs_video
+        # A file is at hand before its time: then its rows do not wait for what a resampler holds back.
+        rate = self._stream.audio_rate if source.repeatable and not video else None
         pump = MediaPump(
             lambda stop: context.open_media(source, audio, video, self._options, stop),
             video,
             self._options.fast and source.repeatable,
             context.on_decoded,
             self.emitter.ring,
-            # A file is at hand before its time: then its rows do not wait for what a resampler holds back.
-            self._stream.audio_rate if source.repeatable and not video else None,
+            rate,
         )
         problem: Exception | None = None
         try:
@@ -82,7 +86,7 @@ class MediaPlayer:
             context.on_length(self.emitter.number, self._seconds_in_all if known else None)
             if self._on_open is not None:
                 self._first_row = self._on_open(self)
-            yield from self._feed(self._pieces(pump))
+            yield from self._feed(self._pieces(pump, resampled=rate is not None))
         except Exception as error:  # raised again below, when nobody uses the source any more
             problem = error
         finally:
@@ -116,14 +120,23 @@ class MediaPlayer:
         self._may_skip = False
         return stream
 
-    def _pieces(self, pump: MediaPump) -> Iterator[Arrived | float]:
+    def _pieces(self, pump: MediaPump, resampled: bool) -> Iterator[Arrived | float]:
+        """resampled: no sample is held back between the pump and the features."""
         stop = self.emitter.context.stop
         if self.live or self._options.fast:
             return as_it_comes(pump, stop)
         resumed = self._options.start + (self.emitter.next.row - self._first_row) * self.hop
         if self._begin_at is not None:
             self.clock.start(resumed, self._begin_at)
+        if resampled:
+            return in_real_time(pump, self.clock, resumed, stop, self._piece_end)
         return in_real_time(pump, self.clock, resumed, stop)
+
+    def _piece_end(self, media: float) -> float:
+        """Where a piece of sound ends that begins at a media time: with the sound of a row, if one is due soon."""
+        since = media + max(0.0, SHORT_HOP - self.hop) - self._stream.origin
+        due = self._stream.origin + self._stream.sound_due_after(since) + ROUNDING  # a sample more is none too few
+        return min(due, media + LONGEST_PIECE)
 
     def _feed(self, pieces: Iterator[Arrived | float]) -> Turns[None]:
         damage: DamagedMediaError | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import count
 from threading import Event
 
@@ -14,7 +14,7 @@ from pipelines.streaming.playing.pacing import PlaybackClock
 from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump, Opened, Over
 from pipelines.streaming.playing.turns import PATIENCE, a_while
 
-PIECE = 0.02  # seconds of sound that are handed on at a time, as a microphone would
+PIECE = 0.02  # seconds of sound that are handed on at a time, as a microphone would, where nobody says another
 AHEAD = 64  # pieces that are sorted by time; files store sound and pictures up to a second apart
 
 
@@ -45,11 +45,23 @@ def as_it_comes(pump: MediaPump, stop: Event) -> Iterator[Arrived | float]:
     raise StoppedError
 
 
-def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Event) -> Iterator[Arrived | float]:
+def in_real_time(
+    pump: MediaPump,
+    clock: PlaybackClock,
+    begin: float,
+    stop: Event,
+    piece_end: Callable[[float], float] = lambda media: media + PIECE,
+) -> Iterator[Arrived | float]:
     """Every piece when the clock reaches its end. The clock starts at media time `begin` with the first piece.
 
-    What ends before `begin` is passed on at once.
+    What ends before `begin` is passed on at once. piece_end: from the media time at which a piece of sound begins to
+    the one at which it ends at the latest.
     """
+
+    def due_at(item: MediaItem) -> float:
+        """Media time at which a piece is known: a picture when it is shown, sound when it has been heard."""
+        return min(piece_end(item.time), item.end) if isinstance(item, AudioBlock) else item.time
+
     waiting: list[tuple[float, int, MediaItem]] = []  # by the time at which they are due
     numbers = count()  # pieces that are due together stay in order
     over: Over | None = None
@@ -57,7 +69,7 @@ def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Even
         while over is None and len(waiting) < AHEAD:
             message = pump.get()
             if isinstance(message, Arrived):
-                heapq.heappush(waiting, (_due(message.item), next(numbers), message.item))
+                heapq.heappush(waiting, (due_at(message.item), next(numbers), message.item))
             elif isinstance(message, Over):
                 over = message
             else:
@@ -79,9 +91,9 @@ def in_real_time(pump: MediaPump, clock: PlaybackClock, begin: float, stop: Even
                 continue
         heapq.heappop(waiting)
         if isinstance(item, AudioBlock):
-            item, rest = split(item, PIECE if due > begin else begin - item.time)
+            item, rest = split(item, max(due, begin) - item.time)
             if rest is not None:
-                heapq.heappush(waiting, (_due(rest), number, rest))
+                heapq.heappush(waiting, (due_at(rest), number, rest))
         yield Arrived(item, time.monotonic())
     raise StoppedError
 
@@ -93,8 +105,3 @@ def split(block: AudioBlock, seconds: float) -> tuple[AudioBlock, AudioBlock | N
         return block, None
     rest = AudioBlock(block.samples[samples:], block.rate, block.time + samples / block.rate)
     return AudioBlock(block.samples[:samples], block.rate, block.time), rest
-
-
-def _due(item: MediaItem) -> float:
-    """Media time at which a piece is known: a picture when it is shown, sound when it has been heard."""
-    return min(item.time + PIECE, item.end) if isinstance(item, AudioBlock) else item.time

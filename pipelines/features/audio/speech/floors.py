@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.features.audio.mel import Frames
 from pipelines.features.audio.speech.network import FRAMES
 from pipelines.features.audio.windowed import StreamMemory
+
+Loudness = NDArray[np.float32]  # (windows,)
 
 RANGE = 8.0  # 80 dB in powers of ten: how far below its loudest number a window ends
 
@@ -19,18 +22,28 @@ RANGE = 8.0  # 80 dB in powers of ten: how far below its loudest number a window
 def runs_of_one_floor(span: Frames, starts: list[int]) -> Iterator[tuple[float | None, list[int]]]:
     """Neighbouring windows with their floor; None: nothing in them lies as low."""
     windows = np.array(starts)[:, None] - starts[0] + np.arange(FRAMES)  # (windows, 76): places in the span
-    floors = span.max(1)[windows].max(1).astype(np.float64) - RANGE
-    softer = span.min(1)[windows].min(1) < floors
+    floors = _floors(span.max(1)[windows].max(1), span.min(1)[windows].min(1))
     run: list[int] = []
     run_floor: float | None = None
-    for start, lowest, low in zip(starts, floors.tolist(), softer.tolist(), strict=True):
-        floor = lowest if low else None
+    for start, floor in zip(starts, floors, strict=True):
         if run and floor != run_floor:
             yield run_floor, run
             run = []
         run_floor = floor
         run.append(start)
     yield run_floor, run
+
+
+def floors_of(windows: Frames) -> list[float | None]:
+    """The floor of each of some windows (windows, 76, 32); None: nothing in it lies as low."""
+    numbers = windows.reshape(len(windows), -1)
+    return _floors(numbers.max(1), numbers.min(1))
+
+
+def _floors(loudest: Loudness, softest: Loudness) -> list[float | None]:
+    """Of windows, from their loudest and their softest number."""
+    floors = loudest.astype(np.float64) - RANGE
+    return [floor if low else None for floor, low in zip(floors.tolist(), (softest < floors).tolist(), strict=True)]
 
 
 def clipped(span: Frames, starts: list[int], floor: float | None, run: list[int]) -> Frames:

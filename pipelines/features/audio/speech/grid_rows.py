@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.features.audio.mel import Frames
-from pipelines.features.audio.speech.floors import clipped, forget_others, runs_of_one_floor
+from pipelines.features.audio.speech.floors import clipped, floors_of, forget_others, runs_of_one_floor
 from pipelines.features.audio.speech.network import FRAMES
 from pipelines.features.audio.speech.steps import LEAD, STEP, State, Steps, first_state, joined, of_stream
 from pipelines.features.audio.windowed import DueRows, StreamMemory
@@ -60,8 +60,7 @@ class GridRows:
         """Streams whose windows have one floor go through the layers together, with others of as many steps."""
         results: dict[int, Rows] = {}
         batches: dict[int, list[tuple[int, float | None, Piece]]] = defaultdict(list)  # by frames
-        for number, due in enumerate(streams):
-            runs = list(runs_of_one_floor(due.span, due.starts))
+        for number, (due, runs) in enumerate(zip(streams, _runs(streams), strict=True)):
             if len(runs) > 1:
                 results[number] = self(due.span, due.starts, due.memory)
                 continue
@@ -77,6 +76,16 @@ class GridRows:
                 forget_others(memory, floor)
                 results[number] = values[place, piece.rows]
         return [results[number] for number in range(len(streams))]
+
+
+def _runs(streams: Sequence[DueRows]) -> list[list[tuple[float | None, list[int]]]]:
+    """`runs_of_one_floor` of each stream."""
+    single = [due for due in streams if len(due.starts) == 1]  # nearly all, in real time
+    floors = iter(floors_of(np.stack([due.span for due in single])) if single else [])
+    return [
+        [(next(floors), due.starts)] if len(due.starts) == 1 else list(runs_of_one_floor(due.span, due.starts))
+        for due in streams
+    ]
 
 
 def _piece(frames: Frames, run: list[int], reached: Reached | None) -> Piece:

@@ -11,6 +11,7 @@ Measured on one Zen 4 core (ms a row: one row of one stream, of 64 streams, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ from pipelines.onnx_session import OnnxSession
 from pipelines.packages import installed
 
 Values: TypeAlias = NDArray[np.float32]
-State: TypeAlias = tuple[Values, ...]  # by layer in `REMEMBERING`, each (streams, channels, 2, bands)
+State: TypeAlias = Values  # (streams, numbers): of the layers in `REMEMBERING`, one after the other
 # Frames (streams, 8 · rows, 32) and a state to rows (streams, rows, 96) and the state after them.
 Steps: TypeAlias = Callable[[Values, State], tuple[Values, State]]
 
@@ -46,23 +47,22 @@ def _state_shapes() -> Iterator[tuple[int, int, int]]:
 
 
 STATE_SHAPES = tuple(_state_shapes())
+STATE_SIZES = [prod(shape) for shape in STATE_SHAPES]
 
 
 def first_state() -> State:
     """Of one stream, before anything was heard."""
-    return tuple(np.zeros((1, *shape), np.float32) for shape in STATE_SHAPES)
+    return np.zeros((1, sum(STATE_SIZES)), np.float32)
 
 
 def joined(states: list[State]) -> State:
     """Several streams as one batch."""
-    return states[0] if len(states) == 1 else tuple(np.concatenate(parts) for parts in zip(*states, strict=True))
+    return states[0] if len(states) == 1 else np.concatenate(states)
 
 
 def of_stream(state: State, number: int) -> State:
     """One stream of a batch; a copy, so that it does not keep the batch."""
-    if len(state[0]) == 1:
-        return state
-    return tuple(part[number : number + 1].copy() for part in state)
+    return state if len(state) == 1 else state[number : number + 1].copy()
 
 
 def open_steps(network: SpeechEmbedding) -> Steps:
@@ -74,42 +74,50 @@ def _with_torch(network: SpeechEmbedding) -> Steps:
     def steps(frames: Values, state: State) -> tuple[Values, State]:
         with torch.inference_mode():
             maps = torch.from_numpy(frames)[:, None]
-            past = iter(state)
+            parts = torch.split(torch.from_numpy(state), STATE_SIZES, 1)
+            past = iter([part.view(-1, *shape) for part, shape in zip(parts, STATE_SHAPES, strict=True)])
             after = []
             for number, layer in enumerate(LAYERS):
                 if layer.kernel[0] > 1:
-                    maps = torch.cat([torch.from_numpy(next(past)), maps], 2)
-                    after.append(maps[:, :, -PAST:].contiguous().numpy())
+                    maps = torch.cat([next(past), maps], 2)
+                    after.append(maps[:, :, -PAST:].flatten(1))
                 maps = network.layer(number, maps.contiguous(memory_format=torch.channels_last))
-            return np.asarray(maps[..., 0].transpose(1, 2).contiguous().numpy()), tuple(after)
+            return np.asarray(maps[..., 0].transpose(1, 2).contiguous().numpy()), torch.cat(after, 1).numpy()
 
     return steps
 
 
 def _with_onnxruntime(network: SpeechEmbedding) -> Steps:
-    names = [f"past{number}" for number in REMEMBERING]
     # One thread: the layers of a row are too small to share, and of many sources other threads compute beside it.
-    session = OnnxSession("speech", _graph(network, names), threads=1)
+    session = OnnxSession("speech", _graph(network), threads=1)
 
     def steps(frames: Values, state: State) -> tuple[Values, State]:
-        maps, *after = session.run(session.outputs, {"frames": frames[:, None], **dict(zip(names, state, strict=True))})
-        return np.ascontiguousarray(maps[..., 0].transpose(0, 2, 1)), tuple(after)
+        maps, after = session.run(session.outputs, {"frames": frames[:, None], "past": state})
+        return np.ascontiguousarray(maps[..., 0].transpose(0, 2, 1)), after
 
     return steps
 
 
-def _graph(network: SpeechEmbedding, names: list[str]) -> bytes:
-    """From "frames" and the past of each layer to maps (streams, 96, rows, 1) and the past of the rows that follow."""
+def _graph(network: SpeechEmbedding) -> bytes:
+    """From "frames" and "past" to maps (streams, 96, rows, 1) and the past of the rows that follow."""
     writer = OnnxWriter()
     writer.constant("lowest", np.float32(LOWEST))
     for name, number in {"begin": -PAST, "end": np.iinfo(np.int64).max, "time": 2}.items():
         writer.constant(name, np.array([number]))
-    value, past, after = "frames", iter(names), []
+    parts = writer.split("past", STATE_SIZES, axis=1)
+    past = iter(
+        [
+            writer.node("Reshape", [part, writer.constant(f"shape_{part}", np.array([-1, *shape]))], f"{part}_maps")
+            for part, shape in zip(parts, STATE_SHAPES, strict=True)
+        ]
+    )
+    value, after = "frames", []
     for number, (layer, convolution) in enumerate(zip(LAYERS, network.convolutions, strict=True)):
         assert isinstance(convolution, nn.Conv2d)
         if layer.kernel[0] > 1:
             value = writer.node("Concat", [next(past), value], f"longer{number}", axis=2)
-            after.append(writer.node("Slice", [value, "begin", "end", "time"], f"after{number}"))
+            newest = writer.node("Slice", [value, "begin", "end", "time"], f"newest{number}")
+            after.append(writer.node("Flatten", [newest], f"after{number}", axis=1))
         parameters = [
             writer.constant(f"{kind}{number}", parameter.detach().numpy())
             for kind, parameter in convolution.named_parameters()
@@ -123,6 +131,5 @@ def _graph(network: SpeechEmbedding, names: list[str]) -> bytes:
         if number < len(LAYERS) - 1:
             value = writer.node("LeakyRelu", [value], f"leaky{number}", alpha=LEAK)
             value = writer.node("Clip", [value, "lowest"], f"active{number}")
-    inputs: dict[str, Sizes] = {"frames": ["streams", 1, "frames", BANDS]}
-    inputs |= {name: ["streams", *shape] for name, shape in zip(names, STATE_SHAPES, strict=True)}
-    return writer.model(inputs, [value, *after])
+    inputs: dict[str, Sizes] = {"frames": ["streams", 1, "frames", BANDS], "past": ["streams", sum(STATE_SIZES)]}
+    return writer.model(inputs, [value, writer.node("Concat", after, "after", axis=1)])
