@@ -19,6 +19,12 @@ def alternatives(names: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def all_of(names: Sequence[str]) -> str:
+    """ "gtzan, folder and digits"."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def counted(number: int, noun: str) -> str:
     """ "1 recording", "2,000 recordings"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

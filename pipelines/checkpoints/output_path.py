@@ -17,7 +17,7 @@ def output_path(path: Path, output: Path | None = None, force: bool = False, ver
     target = output
     if target is None:
         stem = next((path.name.removesuffix(end) for end in _SUFFIXES if path.name.endswith(end)), path.stem)
-        target = path.with_name(stem + OUTPUT_SUFFIX)
+        target = path.parent / (stem + OUTPUT_SUFFIX)
         if target == path:
             raise UsageError(
                 f"{path} is called as a result is, which `cotrans stream` takes as it is: to convert it once more, "

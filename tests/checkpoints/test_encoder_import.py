@@ -290,6 +290,9 @@ def test_static_positions_are_found_and_exact(tmp_path: Path, kind: str) -> None
     assert imported.config.positional == "static" and not imported.left_out
     proves(imported)
     equals(tmp_path / "p.pth", KNOWN, made, inputs=10)
+    places = 50 if kind.endswith("first") else WINDOW
+    with pytest.raises(UsageError, match=f"trained on: {places} at most, its positions"):
+        open_source(tmp_path / "p.pth", Hints(heads=HEADS))
 
 
 def test_positions_with_a_name_of_their_own_are_named(tmp_path: Path) -> None:

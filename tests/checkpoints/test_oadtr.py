@@ -123,10 +123,10 @@ def test_what_the_file_does_not_say_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "m.pth"
     torch.save(oadtr_weights(1, decoder_blocks=1), path)
     for hints, wanted in [
-        (Hints(), "does not say its window: add --window (its table has 9 positions"),
-        (Hints(window=8), "does not say its number of heads: add --heads"),
+        (Hints(), "its window, number of heads and number of decoder heads: add --window (its table has 9 positions"),
+        (Hints(window=8, decoder_heads=2), "does not say its number of heads: add --heads"),
         (Hints(window=8, heads=4), "does not say its number of decoder heads: add --decoder-heads"),
-        (Hints(window=5, heads=4), "a window of 5 does not fit"),
+        (Hints(window=5, heads=4, decoder_heads=2), "a window of 5 does not fit"),
     ]:
         with pytest.raises(UsageError) as error:
             open_source(path, hints)

@@ -136,7 +136,8 @@ def test_hostile_and_broken_files(work: Path, kind: str, message: str, capsys: O
     ("arguments", "code", "message"),
     [
         (["oadtr_b1.pth"], 2, "add --class-token (the official forward pass) or --no-class-token"),
-        (["continual_b1.pth"], 2, "add --window"),
+        (["continual_b1.pth"], 2, "its window and number of heads: add --window"),
+        (["."], 3, ". is a folder: give the .pth or .safetensors file in it"),
         (["continual_b1.pth", "--window", "8"], 2, "add --heads"),
         (["continual_b1.pth", "--window", "8", "--heads", "3"], 4, "not divisible by heads 3"),
         (["oadtr_decoder.pth", "--norm", "pre"], 2, "--norm: an OadTR has no use for this"),

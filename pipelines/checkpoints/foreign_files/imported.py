@@ -13,6 +13,7 @@ from pipelines.checkpoints.foreign_files.key_table import Mapped
 from pipelines.errors import UsageError
 from pipelines.model.base_config import BaseConfig
 from pipelines.model.transformer.config import Activation, Encoding, ModelConfig, Norm
+from pipelines.wording import all_of
 
 Entries = Literal["n", "2n-1"]
 
@@ -114,24 +115,41 @@ class Imported:
         return cls(kind, config, weights, mapped, dropped, notes, class_names, reference, left_out)
 
 
-def ask_together(missing: Mapping[str, str]) -> None:
-    """Ask at once for all that a file does not say. missing: the flag to what it is."""
-    if len(missing) > 1:
-        flags = " and ".join(f"{flag} ({what})" for flag, what in missing.items())
-        raise UsageError(f"the file does not say them: add {flags}")
+class Wanted(NamedTuple):
+    """A number that the file or the user has to say."""
+
+    what: str
+    flag: str
+    hint: int | None  # what the user says
+    stated: object  # what the file says
+    advice: str
+
+    @property
+    def in_file(self) -> int | None:
+        return self.stated if isinstance(self.stated, int) and not isinstance(self.stated, bool) else None
 
 
-def agreed(what: str, flag: str, hint: int | None, stated: object, advice: str) -> int:
+def ask_together(numbers: Sequence[Wanted]) -> None:
+    """Ask at once for all that neither the file nor the user says."""
+    missing = [number for number in numbers if number.hint is None and number.in_file is None]
+    if missing:
+        whats = all_of([number.what for number in missing])
+        flags = all_of([f"{number.flag} ({number.advice})" for number in missing])
+        raise UsageError(f"the file does not say its {whats}: add {flags}")
+
+
+def agreed(number: Wanted) -> int:
     """A number from the file or from the user; asked for when neither says it, refused when they differ."""
-    if isinstance(stated, int) and not isinstance(stated, bool):
-        if hint is not None and hint != stated:
-            raise UsageError(f"{flag} {hint}, but the file says that its {what} is {stated}: leave {flag} out")
-        return stated
-    if hint is None:
-        raise UsageError(f"the file does not say its {what}: add {flag} ({advice})")
-    if hint < 1:
-        raise UsageError(f"{flag} must be at least 1, not {hint}")
-    return hint
+    ask_together([number])
+    hint, stated = number.hint, number.in_file
+    if hint is not None and stated not in (None, hint):
+        raise UsageError(
+            f"{number.flag} {hint}, but the file says that its {number.what} is {stated}: leave {number.flag} out"
+        )
+    value = hint or stated or 0
+    if value < 1:
+        raise UsageError(f"{number.flag} must be at least 1, not {value}")
+    return value
 
 
 def position_entries(entries: Entries | None, window: int) -> int:

@@ -10,7 +10,14 @@ import torch
 from torch import Tensor
 
 from pipelines.checkpoints.checkpoint import empty_model, shape_text
-from pipelines.checkpoints.foreign_files.imported import Hints, Imported, agreed, ask_together, position_entries
+from pipelines.checkpoints.foreign_files.imported import (
+    Hints,
+    Imported,
+    Wanted,
+    agreed,
+    ask_together,
+    position_entries,
+)
 from pipelines.checkpoints.foreign_files.key_table import Mapped, rename
 from pipelines.checkpoints.foreign_files.source_file import SourceFile
 from pipelines.checkpoints.foreign_files.surroundings import (
@@ -57,8 +64,8 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     )
     if "norm.weight" in encoder.keys and around.norm is not None:
         raise CheckpointError(f"{source.path}: the encoder ends in a norm and {around.norm} is another: not known")
-    _ask(source.arguments, hints, width)
-    window = _window(source.arguments, hints)
+    places = weights[around.positions].numel() // width if around.static and around.positions else None
+    window, heads = _numbers(source.arguments, hints, width, places)
     table, encoding = _positions(weights, around, encoder, window, width, source.arguments, hints)
     notes = _notes(encoder, around, hints)
     head = None if around.classifier is None else weights[f"{around.classifier}.weight"]
@@ -66,9 +73,7 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     config = ModelConfig(
         input_width=width if entry is None else entry.shape[1],
         width=width,
-        heads=agreed(
-            "number of heads", "--heads", hints.heads, source.arguments.get("num_heads"), f"it divides {width}"
-        ),
+        heads=heads,
         feed_forward=feed_forward,
         blocks=encoder.layers,
         window=window,
@@ -108,13 +113,13 @@ def _changes_numbers(key: str, value: Tensor, width: int) -> bool:
     return norm or (is_positional(key) and static_table(value, width) is not None)
 
 
-def _ask(arguments: Mapping[str, Any], hints: Hints, width: int) -> None:
-    missing = {}
-    if hints.window is None and "enc_layers" not in arguments:
-        missing["--window"] = "the tokens that it was trained on"
-    if hints.heads is None and "num_heads" not in arguments:
-        missing["--heads"] = f"it divides {width}"
-    ask_together(missing)
+def _numbers(arguments: Mapping[str, Any], hints: Hints, width: int, places: int | None) -> tuple[int, int]:
+    """Window and heads. places: of the table of static positions, which no window is longer than."""
+    trained = "the tokens that it was trained on" + (f": {places} at most, its positions" if places else "")
+    window = Wanted("window", "--window", hints.window, arguments.get("enc_layers"), trained)
+    heads = Wanted("number of heads", "--heads", hints.heads, arguments.get("num_heads"), f"it divides {width}")
+    ask_together([window, heads])
+    return agreed(window), agreed(heads)
 
 
 def _sizes(weights: Mapping[str, Tensor], encoder: FoundEncoder, source: SourceFile) -> tuple[int, int]:
@@ -134,10 +139,6 @@ def _inside(weights: Mapping[str, Tensor], hints: Hints) -> dict[str, Tensor]:
         return dict(weights)
     starts = (hints.prefix, *(f"{name}." for name in (hints.input_layer, hints.classifier) if name is not None))
     return {key: value for key, value in weights.items() if key.startswith(starts)}
-
-
-def _window(arguments: Mapping[str, Any], hints: Hints) -> int:
-    return agreed("window", "--window", hints.window, arguments.get("enc_layers"), "the tokens that it was trained on")
 
 
 def _positions(

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from pipelines.checkpoints.checkpoint import empty_model, shape_text
-from pipelines.checkpoints.foreign_files.imported import Hints, Imported, agreed
+from pipelines.checkpoints.foreign_files.imported import Hints, Imported, Wanted, agreed, ask_together
 from pipelines.checkpoints.foreign_files.key_table import expand, rename
 from pipelines.checkpoints.foreign_files.source_file import SourceFile
 from pipelines.checkpoints.projects.oadtr_reference import OadtrReference
@@ -95,16 +95,16 @@ def read(source: SourceFile, hints: Hints) -> Imported:
     arguments = source.arguments
     blocks = sum(key.endswith(".fn.fn.qkv.weight") for key in weights)
     width = weights["pre_head_ln.weight"].shape[0]
-    window = _window(weights, arguments, hints)
-    token_key, token_block, token_note = _class_token(weights, arguments, hints, window, blocks)
     decoder_blocks = _decoder_blocks(weights, width)
+    window, heads, decoder_heads = _numbers(weights, arguments, hints, decoder_blocks)
+    token_key, token_block, token_note = _class_token(weights, arguments, hints, window, blocks)
     used = ("window", "heads", "class_token", "class_token_block", *(("decoder_heads",) if decoder_blocks else ()))
     hints.refuse_others(used, "an OadTR" if decoder_blocks else "an OadTR without decoder")
     rows = window + (1 if token_block == 1 and weights[TABLE].shape[0] > window else 0)
     config = ModelConfig(
         input_width=weights["linear_encoding.weight"].shape[-1],
         width=width,
-        heads=agreed("number of heads", "--heads", hints.heads, arguments.get("num_heads"), "OadTR's default is 8"),
+        heads=heads,
         feed_forward=weights["encoder.net.1.fn.fn.net.0.weight"].shape[0],
         blocks=blocks,
         window=window,
@@ -119,7 +119,7 @@ def read(source: SourceFile, hints: Hints) -> Imported:
         class_token_block=token_block,
         decoder_blocks=decoder_blocks,
         decoder_queries=weights[DECODER_QUERIES].shape[1] if decoder_blocks else 0,
-        decoder_heads=_decoder_heads(arguments, hints) if decoder_blocks else 0,
+        decoder_heads=decoder_heads,
         decoder_feed_forward=weights[DECODER_HIDDEN].shape[0] if decoder_blocks else 0,
     )
     table = _table(config, token_key)
@@ -163,13 +163,26 @@ def _check_known(weights: Mapping[str, Tensor], source: SourceFile) -> None:
         raise CheckpointError(f"{source.path} has patches of {patch} frames (patch_dim); only 1 can be streamed")
 
 
-def _window(weights: Mapping[str, Tensor], arguments: Mapping[str, Any], hints: Hints) -> int:
+def _numbers(
+    weights: Mapping[str, Tensor], arguments: Mapping[str, Any], hints: Hints, decoder_blocks: int
+) -> tuple[int, int, int]:
+    """Window, heads and heads of the decoder (0 without)."""
     rows = weights[TABLE].shape[0]
     advice = f"its table has {rows} positions: {rows - 1} and one for the class token, or {rows}"
-    window = agreed("window", "--window", hints.window, arguments.get("enc_layers"), advice)
+    wanted = [
+        Wanted("window", "--window", hints.window, arguments.get("enc_layers"), advice),
+        Wanted("number of heads", "--heads", hints.heads, arguments.get("num_heads"), "OadTR's default is 8"),
+    ]
+    if decoder_blocks:
+        stated = arguments.get("decoder_num_heads")
+        wanted.append(
+            Wanted("number of decoder heads", "--decoder-heads", hints.decoder_heads, stated, "OadTR's default is 4")
+        )
+    ask_together(wanted)
+    window, heads, *decoder_heads = map(agreed, wanted)
     if rows not in (window, window + 1):
         raise UsageError(f"a window of {window} does not fit {TABLE}: {advice}")
-    return window
+    return window, heads, *(decoder_heads or [0])
 
 
 def _class_token(
@@ -181,8 +194,10 @@ def _class_token(
         if isinstance(layer, int) and layer % 2:
             raise CheckpointError(f"the class token enters before a feed-forward part (layer {layer}): not convertible")
         stated = layer // 2 + 1 if isinstance(layer, int) else None
-        block = agreed("class token's block", "--class-token-block", hints.class_token_block, stated, f"1 to {blocks}")
-        return "encoder.cls_token", block, []
+        wanted_block = Wanted(
+            "class token's block", "--class-token-block", hints.class_token_block, stated, f"1 to {blocks}"
+        )
+        return "encoder.cls_token", agreed(wanted_block), []
     if hints.class_token_block not in (None, 1):
         raise UsageError("--class-token-block: in an OadTR the class token enters at block 1")
     has_position = weights[TABLE].shape[0] > window
@@ -209,11 +224,6 @@ def _decoder_blocks(weights: Mapping[str, Tensor], width: int) -> int:
     if not blocks or DECODER_QUERIES not in weights or DECODER_HIDDEN not in weights:
         raise CheckpointError(f"{HEAD} reads a decoder ({2 * width} numbers), but the file has none")
     return blocks
-
-
-def _decoder_heads(arguments: Mapping[str, Any], hints: Hints) -> int:
-    stated = arguments.get("decoder_num_heads")
-    return agreed("number of decoder heads", "--decoder-heads", hints.decoder_heads, stated, "OadTR's default is 4")
 
 
 def _table(config: ModelConfig, token_key: str | None) -> dict[str, str]:
