@@ -169,20 +169,14 @@ def _numbers(
     """Window, heads and heads of the decoder (0 without)."""
     rows = weights[TABLE].shape[0]
     advice = f"its table has {rows} positions: {rows - 1} and one for the class token, or {rows}"
-    wanted = [
-        Wanted("window", "--window", hints.window, arguments.get("enc_layers"), advice),
-        Wanted("number of heads", "--heads", hints.heads, arguments.get("num_heads"), "OadTR's default is 8"),
-    ]
-    if decoder_blocks:
-        stated = arguments.get("decoder_num_heads")
-        wanted.append(
-            Wanted("number of decoder heads", "--decoder-heads", hints.decoder_heads, stated, "OadTR's default is 4")
-        )
-    ask_together(wanted)
-    window, heads, *decoder_heads = map(agreed, wanted)
-    if rows not in (window, window + 1):
-        raise UsageError(f"a window of {window} does not fit {TABLE}: {advice}")
-    return window, heads, *(decoder_heads or [0])
+    window = Wanted("window", "--window", hints.window, arguments.get("enc_layers"), advice)
+    heads = Wanted("number of heads", "--heads", hints.heads, arguments.get("num_heads"), "OadTR's default is 8")
+    stated = arguments.get("decoder_num_heads") if decoder_blocks else 0
+    second = Wanted("number of decoder heads", "--decoder-heads", hints.decoder_heads, stated, "OadTR's default is 4")
+    ask_together([window, heads, second])
+    if rows not in (agreed(window), agreed(window) + 1):
+        raise UsageError(f"a window of {agreed(window)} does not fit {TABLE}: {advice}")
+    return agreed(window), agreed(heads), agreed(second) if decoder_blocks else 0
 
 
 def _class_token(
