@@ -106,21 +106,26 @@ def get(
     ] = False,
 ) -> None:
     """Fetch a dataset from its public home (resumable, checked) and unpack it."""
-    from pipelines.datasets.published.homes import default_root, find_home, get_dataset
+    from pipelines.datasets.published.homes import default_root, fetched_before, find_home, get_dataset
+    from pipelines.wording import counted
 
     if name is None:
         list_homes()
         return
     home = find_home(name)
     folder = default_root(home, root)
-    note(f"{home.title}; licence: {home.licence}; about {home.about_size / 1e6:,.1f} MB from {home.url}")
-    with download_progress(home.name) as on_progress:
-        fetched = get_dataset(home, folder, on_progress, accept_changed=accept_changed)
-    if not fetched.new:
-        note(f"{fetched.root} holds it already")
-    elif fetched.first_use:
-        note(f"its home publishes no checksum; this one is kept for the next time: {fetched.sha256}")
-    print_line(f"{fetched.files:,} files in {fetched.root}: use --dataset {home.dataset} --root {fetched.root}")
+    fetched = fetched_before(home, folder)
+    if fetched is not None:
+        note(f"{fetched.root} holds it already: nothing is fetched")
+    else:
+        note(f"{home.title}; licence: {home.licence}; about {home.about_size / 1e6:,.1f} MB from {home.url}")
+        with download_progress(home.name) as on_progress:
+            fetched = get_dataset(home, folder, on_progress, accept_changed=accept_changed)
+        if fetched.first_use:
+            note(f"its home publishes no checksum; this one is kept for the next time: {fetched.sha256}")
+    print_line(
+        f"{counted(fetched.files, 'file')} in {fetched.root}: use --dataset {home.dataset} --root {fetched.root}"
+    )
 
 
 def _described(dataset: Dataset, decode: bool) -> DatasetReport:

@@ -128,6 +128,19 @@ def test_a_second_call_finds_it_there(home: DatasetHome, server: Server, tmp_pat
     assert not again.new and again.files == first.files and len(server.behaviour.requests) == 1
 
 
+def test_what_is_there_is_not_said_to_be_fetched(
+    home: DatasetHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(homes_module, "find_home", lambda name: home)
+    assert run(["data", "get", home.name, "--root", str(tmp_path / "data")]) == 0
+    first = capsys.readouterr()
+    assert "fetching" in first.err and home.licence in first.err
+    assert run(["data", "get", home.name, "--root", str(tmp_path / "data")]) == 0
+    again = capsys.readouterr()
+    assert again.out == first.out and again.err.endswith("holds it already: nothing is fetched\n")
+    assert "fetching" not in again.err and "1 files" not in again.out
+
+
 def test_an_interrupted_download_is_gone_on_with(home: DatasetHome, server: Server, tmp_path: Path) -> None:
     half = len(server.behaviour.content) // 2
     server.behaviour.cut_after, server.behaviour.cuts = half, 1

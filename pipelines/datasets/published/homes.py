@@ -105,13 +105,21 @@ def get_dataset(
     root = root.expanduser()
     try:
         with file_lock(root.with_name(f".{root.name}.lock")):
-            there = _fetched_before(home, root)
+            there = _held(home, root)
             return there if there is not None else _fetch(home, root, on_progress, accept_changed)
     except OSError as error:
         raise InputError(unwritable(root, error, OTHERWISE)) from error
 
 
-def _fetched_before(home: DatasetHome, root: Path) -> Fetched | None:
+def fetched_before(home: DatasetHome, root: Path) -> Fetched | None:
+    """What an earlier call left in `root`, without any network; an error where something else is there."""
+    try:
+        return _held(home, root.expanduser())
+    except OSError as error:
+        raise InputError(unwritable(root, error, OTHERWISE)) from error
+
+
+def _held(home: DatasetHome, root: Path) -> Fetched | None:
     """What an earlier call left in `root`; an error where something else is there."""
     if not root.exists():
         return None
