@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -25,7 +27,7 @@ def data_files() -> list[str]:
         path.relative_to(ROOT).as_posix()
         for package in ("cotrans_cli", "pipelines", "weights")
         for path in (ROOT / package).rglob("*")
-        if path.is_file() and path.suffix not in (".py", ".pyc")
+        if path.is_file() and path.suffix not in (".py", ".pyc", ".so")
     ]
 
 
@@ -44,9 +46,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
-    assert wheel.name == f"cotrans-{__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
+    # With a compiler the wheel holds steps in C, and is for machines like this one.
+    compiled = "pipelines/model/native/kernels.so" in held
+    assert compiled == (sys.platform == "linux" and platform.machine() == "x86_64" and shutil.which("gcc") is not None)
+    machines = f"linux_{platform.machine()}" if compiled else "any"
+    assert wheel.name == f"cotrans-{__version__}-py3-none-{machines}.whl"
     assert "cotrans.py" in held
     needed = data_files()
     for example in (
@@ -60,6 +66,7 @@ def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
         "weights/speech_embedding.safetensors",
         "pipelines/datasets/published/data/thumos14.json",
         "pipelines/py.typed",
+        "pipelines/model/native/kernels.c",
     ):
         assert example in needed
     assert any(name.startswith("pipelines/training/recipes/") for name in needed)
@@ -67,6 +74,24 @@ def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
     assert not any(name.startswith(("tests", "docs", "benchmarks")) for name in held)
     # The whole wheel stays small enough to send around.
     assert wheel.stat().st_size < 40_000_000
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_wheel_is_pure(tmp_path: Path) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
+    for compiler, wanted in (("", "any"), ("false", "any")):  # none on the path; one that fails
+        settings = {**os.environ, "PATH": str(tools)} if not compiler else {**os.environ, "CC": compiler}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=settings)
+        if done.returncode and "No matching distribution found for hatchling" in done.stdout + done.stderr:
+            pytest.skip("no network: the isolated build fetches hatchling")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (wheel,) = tmp_path.glob("*.whl")
+        assert wheel.name.endswith(f"-{wanted}.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            assert not any(name.endswith(".so") for name in archive.namelist())
+        wheel.unlink()
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from pipelines.costs.counting import count_macs
 from pipelines.model import ContinualTransformer
 from pipelines.model.linear.packing import with_precision
 from pipelines.model.state import StreamState
+from pipelines.model.transformer import alone
 from tests.model.small import relative_error, small_model, stream
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -26,12 +27,19 @@ MODELS: dict[str, dict[str, Any]] = {
 # What steps by other means, alone or not.
 OTHERS: dict[str, dict[str, Any]] = {
     "rope": {"positional": "rope"},
+    "relative": {"positional": "relative"},
     "lag": {"positional": "none", "lag": 1},
     "class token": {"positional": "none", "class_token_block": 1},
     "static": {"positional": "static"},
     "two blocks": {"positional": "none", "blocks": 2},
 }
 LENGTH = 15
+
+
+@pytest.fixture(autouse=True)
+def without_native_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of `test_native.py` would take the steps that are looked at here."""
+    monkeypatch.setattr(alone, "kernels", lambda: None)
 
 
 def in_place(model: ContinualTransformer, tokens: Tensor, state: StreamState) -> Tensor:

@@ -27,6 +27,7 @@ class Int8Projection(PackedProjection):
 
     weight: Tensor  # (in, out) int8, the weights of an output side by side in memory
     scale: Tensor  # (out,) what a weight of 1 is worth
+    largest = LARGEST  # of the whole numbers of rows
 
     def _pack(self, weight: Tensor) -> None:
         scaled, row_scale = scale_rows(weight, LARGEST)

@@ -24,6 +24,8 @@ ZERO = 64  # rows are unsigned there: 1 to 127
 class FbgemmInt8Projection(Int8Projection):
     """Weights int8, activations float32."""
 
+    largest = LARGEST
+
     def _pack(self, weight: Tensor) -> None:
         super()._pack(weight)
         self._parts: dict[tuple[int, int | None], Any] = {}  # outputs from … to, as FBGEMM wants them

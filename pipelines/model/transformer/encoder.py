@@ -41,9 +41,11 @@ from pipelines.model.state import (
     SingleOutputState,
     StreamState,
 )
+from pipelines.model.transformer.alone import may_step_alone, stream_alone
 from pipelines.model.transformer.block import Block
 from pipelines.model.transformer.config import RELATIVE, ModelConfig
 from pipelines.model.transformer.lone_stream import LoneStream
+from pipelines.model.transformer.native_stream import NativeStream
 
 # Tokens per banded pass: bounds the memory of `steps` on long recordings.
 CHUNK = 2048
@@ -80,10 +82,9 @@ class ContinualEncoder(nn.Module):
         self._recycling = config.positional == "recycling"
         # Whether scores depend on ages or differences, rather than tokens on positions.
         self._placed = config.positional in RELATIVE
-        # Whether a step of one stream can be a `LoneStream`'s, the one of the state that was stepped last, and which
-        # state (its id) that was.
-        self._plain = self.banded and not self._placed and config.class_token_block is None
-        self._lone: LoneStream | None = None
+        # Whether one stream may step alone, how the state that was stepped last does, and which state (its id) it was.
+        self._can_be_alone = may_step_alone(config)
+        self._lone: LoneStream | NativeStream | None = None
         self._stepped = 0
 
     @property
@@ -156,7 +157,7 @@ class ContinualEncoder(nn.Module):
         else:
             output = self._step_single_(token, state, cursor)
         state.position.add_(1 if active is None else active)
-        if self._plain and isinstance(cursor, LockstepCursor) and state.batch_size == 1:
+        if self._can_be_alone and isinstance(cursor, LockstepCursor) and state.batch_size == 1:
             self._recognise(state)
         return output, state
 
@@ -297,7 +298,7 @@ class ContinualEncoder(nn.Module):
     def _recognise(self, state: StreamState) -> None:
         """Make what a state's next steps can use, once it comes for the second time: a value is never seen again."""
         if self._stepped == id(state) and (self._lone is None or self._lone.state is not state):
-            self._lone = LoneStream(self._stack, state) if LoneStream.fits(self._stack, state) else None
+            self._lone = stream_alone(self._stack, state)
         self._stepped = id(state)
 
     def _arrival_turns(self, state: StreamState, position: Tensor) -> tuple[Rotation | None, Rotation | None]:

@@ -27,7 +27,7 @@ class LoneStream:
         self._dtype = blocks[0].attention_norm.weight.dtype
         self._blocks = [
             _LoneBlock(block, block_state)
-            for block, block_state in zip(blocks, state.blocks, strict=True)
+            for block, block_state in zip(blocks, state.blocks, strict=False)  # a model may remember more than blocks
             if isinstance(block_state, SingleOutputState)
         ]
 
@@ -37,10 +37,16 @@ class LoneStream:
 
     @staticmethod
     def fits(blocks: tuple[Block, ...], state: StreamState) -> bool:
-        """Whether the weights are as they were trained, nothing lags, and numbers are such that numpy knows them."""
-        return all(type(block.in_projection) is Projection and not block.lag for block in blocks) and all(
-            isinstance(ring, SingleOutputState) and ring.key.is_cpu and ring.key.dtype in (torch.float32, torch.float64)
-            for ring in state.blocks
+        """Whether the weights are as they were trained, nothing lags or has an age, and numpy knows such numbers."""
+        return (
+            state.tables is None
+            and all(type(block.in_projection) is Projection and not block.lag for block in blocks)
+            and all(
+                isinstance(ring, SingleOutputState)
+                and ring.key.is_cpu
+                and ring.key.dtype in (torch.float32, torch.float64)
+                for ring in state.blocks[: len(blocks)]
+            )
         )
 
     def takes(self, token: Tensor, state: StreamState) -> bool:
