@@ -25,7 +25,7 @@ from pipelines.streaming.playing.emitter import MediaOpener, OnMedia, PlayContex
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.slots import SlotPlayers
 from pipelines.streaming.predicting.encoder_stage import MOST_ROWS, EncoderStage, Mark, Message, Result
-from pipelines.streaming.predicting.prediction import Interpreter, Prediction
+from pipelines.streaming.predicting.prediction import Answer, Heard, Interpreter, Prediction, answers_together
 from pipelines.streaming.predicting.session import StreamSession
 from pipelines.streaming.predicting.snapshots import (
     SourceProgress,
@@ -240,7 +240,7 @@ class Stream:
     # ---- output --------------------------------------------------------------------------------------------
 
     def _told(self, parts: list[Result | Ended]) -> list[Prediction | SourceEnded]:
-        """What the reader is told of what one step gave, in its order; the rows of a source are read together."""
+        """What the reader is told of what one step gave, in its order; the rows of all sources are read together."""
         by_source: dict[int, list[list[Result]]] = {}
         for part in parts:
             if isinstance(part, Result):
@@ -248,22 +248,26 @@ class Stream:
                 if not runs or part.row.restart:
                     runs.append([])
                 runs[-1].append(part)
-        predictions = {
-            number: chain.from_iterable([self._predict(number, run) for run in runs])
-            for number, runs in by_source.items()
-        }
-        return [next(predictions[part.row.source]) if isinstance(part, Result) else self._ended(part) for part in parts]
+        heard = [(number, run) for number, runs in by_source.items() for run in runs]
+        answers = answers_together([self._heard(number, run) for number, run in heard]) if heard else []
+        predictions: dict[int, list[Iterator[Prediction]]] = {}
+        for (number, run), said in zip(heard, answers, strict=True):
+            predictions.setdefault(number, []).append(iter(self._predictions(number, run, said)))
+        told = {number: chain.from_iterable(of) for number, of in predictions.items()}
+        return [next(told[part.row.source]) if isinstance(part, Result) else self._ended(part) for part in parts]
 
-    def _predict(self, number: int, results: list[Result]) -> list[Prediction]:
-        """Of rows of one source that follow each other; only the first of them may restart its window."""
-        hops = [result.row.end - result.row.begin for result in results]
+    def _heard(self, number: int, results: list[Result]) -> Heard:
+        """Rows of one source that follow each other; only the first of them may restart its window."""
         interpreter = self._interpreters.get(number)
         if interpreter is None:
-            interpreter = self._interpreters[number] = self._interpreter(number, hops[0])
-        if results[0].row.restart:
-            interpreter.restart()
+            hop = results[0].row.end - results[0].row.begin
+            interpreter = self._interpreters[number] = self._interpreter(number, hop)
         scores = np.stack([result.scores for result in results])
-        answers = interpreter.answers(scores, [result.seen for result in results])
+        return Heard(interpreter, scores, [result.seen for result in results], results[0].row.restart)
+
+    def _predictions(self, number: int, results: list[Result], answers: list[Answer]) -> list[Prediction]:
+        """What is told of rows of one source, and counted."""
+        hops = [result.row.end - result.row.begin for result in results]
         now = time.monotonic()
         latencies = [max(0.0, now - result.row.complete) for result in results]
         if not results[0].late:  # of the same media

@@ -17,7 +17,7 @@ from pipelines.model import ContinualTransformer, ModelConfig
 from pipelines.streaming.options import PredictionOptions
 from pipelines.streaming.output.segments import SegmentMerger
 from pipelines.streaming.predicting.label_rule import LabelRule, parse_thresholds
-from pipelines.streaming.predicting.prediction import Interpreter, Prediction
+from pipelines.streaming.predicting.prediction import Heard, Interpreter, Prediction, answers_together
 
 NAMES = ("background", "dog", "rain")
 
@@ -221,3 +221,25 @@ def frame(place: int, label: str | None) -> Prediction:
         scores=empty.astype(np.float32),
         probabilities=empty,
     )
+
+
+def test_sources_that_are_read_together_are_told_what_each_is_told_alone() -> None:
+    """With smoothing, a rule of the model, a gap within a source, and rows in all numbers."""
+    rows = np.random.default_rng(3).normal(0, 2, (40, 3)).astype(np.float32)
+    own = Rejection("energy", 1.0, early=(2.5, 1.5), over=4)
+
+    def reader() -> Interpreter:
+        return Interpreter(NAMES, "softmax", smooth_rows=3, rejection=own)
+
+    runs = [(0, 0, 7, False), (1, 7, 8, False), (0, 8, 20, True), (2, 20, 39, False), (1, 39, 40, False)]
+    readers = [reader() for _ in range(3)]
+    heard = [
+        Heard(readers[source], rows[begin:end], range(1, 1 + end - begin), gap) for source, begin, end, gap in runs
+    ]
+    alone = [reader() for _ in range(3)]
+    for (source, begin, end, gap), answers in zip(runs, answers_together(heard), strict=True):
+        if gap:
+            alone[source].restart()
+        expected = alone[source].answers(rows[begin:end], range(1, 1 + end - begin))
+        assert [(one.label, one.top) for one in answers] == [(one.label, one.top) for one in expected]
+    assert [one.state() for one in readers] == [one.state() for one in alone]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -106,24 +107,31 @@ class Interpreter:
 
     def answers(self, scores: NDArray[np.float32], heard: Sequence[int] | None = None) -> list[Answer]:
         """What the next rows (rows, classes) of the source say. heard: as in `best`."""
+        rows = [None] * len(scores) if heard is None else heard
+        return answers_together([Heard(self, scores, rows)])[0]
+
+    def _read(self, scores: NDArray[np.float32]) -> tuple[Values, Values | None]:
+        """Rows (rows, classes) of any sources: their probabilities, and their evidence where the model has a rule."""
         if self._rejection is None:
-            single, evidence = probabilities(scores, self._score_kind), None
-        else:
-            single = self._rejection.probabilities(scores, self._score_kind)
-            known, self._evidence = self._smoothed(
-                self._evidence, self._rejection.evidence(scores), self._evidence_rows
-            )
-            evidence = known.tolist()
+            return probabilities(scores, self._score_kind), None
+        return self._rejection.probabilities(scores, self._score_kind), self._rejection.evidence(scores)
+
+    def _follow(self, single: Values, evidence: Values | None) -> tuple[Values, list[float]]:
+        """What was read of the next rows of the source, with what came before them."""
+        known: list[float] = []
+        if evidence is not None:
+            smooth, self._evidence = self._smoothed(self._evidence, evidence, self._evidence_rows)
+            known = smooth.tolist()
         means, self._recent = self._smoothed(self._recent, single, self._smooth_rows)
         if self._order is not None:
             means = np.stack([self._order.push(row) for row in means])
-        return self.best(means, evidence, heard)
+        return means, known
 
     def best(
         self,
         probabilities: NDArray[np.float64],
         evidence: Sequence[float] | None = None,
-        heard: Sequence[int] | None = None,
+        heard: Sequence[int | None] | None = None,
     ) -> list[Answer]:
         """Label, score and best classes of rows (rows, classes); equal ones in the checkpoint's order.
 
@@ -153,6 +161,8 @@ class Interpreter:
 
     def _smoothed(self, before: Values, values: Values, rows: int) -> tuple[Values, Values]:
         """The means of values, each with those before it, `rows` in all, and what still counts after them."""
+        if rows == 1 and len(values) >= self._evidence_rows:
+            return values, values[-self._evidence_rows :].copy()
         joined = np.concatenate([before, values])
         if rows > 1:
             ends = range(len(before) + 1, len(joined) + 1)
@@ -181,3 +191,30 @@ class Interpreter:
         if rows := [row for row in state if len(row) >= classes + ruled]:
             self._recent = np.array([row[:classes] for row in rows], np.float64)
             self._evidence = np.array([row[classes] for row in rows if ruled], np.float64)
+
+
+class Heard(NamedTuple):
+    """The next rows of a source, of which only the first may come after a gap."""
+
+    interpreter: Interpreter
+    scores: NDArray[np.float32]  # (rows, classes)
+    rows: Sequence[int | None]  # `heard` as in `Interpreter.best`
+    restarts: bool = False  # forget what came before
+
+
+def answers_together(parts: Sequence[Heard]) -> list[list[Answer]]:
+    """`Interpreter.answers` of each source, of one model and rule: what rows have in common is done once."""
+    reader = parts[0].interpreter
+    borders = list(pairwise(accumulate((len(part.scores) for part in parts), initial=0)))
+    single, evidence = reader._read(np.concatenate([part.scores for part in parts]))
+    means: list[Values] = []
+    known: list[float] = []
+    for part, (begin, end) in zip(parts, borders, strict=True):
+        if part.restarts:
+            part.interpreter.restart()
+        mean, sure = part.interpreter._follow(single[begin:end], None if evidence is None else evidence[begin:end])
+        means.append(mean)
+        known += sure
+    heard = list(chain.from_iterable(part.rows for part in parts))
+    answers = reader.best(np.concatenate(means), None if evidence is None else known, heard)
+    return [answers[begin:end] for begin, end in borders]
