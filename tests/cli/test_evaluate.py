@@ -319,6 +319,15 @@ def write_some(root: Path, labels: tuple[str, ...] = ("owl", "cat")) -> Path:
     return root
 
 
+def test_a_model_that_kept_nothing_out_scores_a_folder_as_a_whole(tmp_path: Path, capsys: Output) -> None:
+    """As the built-in sound-events: there is no test or validation part to take over."""
+    record = {"data": {"dataset": "folder", "options": {"validation": 0.0}}}
+    model = write_model(tmp_path / "m.safetensors", ("owl", "cat"), record=record)
+    values = result_of(capsys, "--dataset", "folder", "--root", write_some(tmp_path / "mine"), "-c", model)
+    assert (values["part"], values["clips"]) == ("all", 4)
+    assert any("scored on all, which has the recordings that it was trained on, if " in note for note in values["notes"])
+
+
 def test_a_folder_may_lack_classes_that_training_named(tmp_path: Path, capsys: Output) -> None:
     """`--classes` and `--multi-label` of the training are not options of this folder."""
     for name, options in (("classes", {"classes": "owl,dog,cat"}), ("several", {"multi_label": True})):

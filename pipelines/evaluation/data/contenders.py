@@ -93,7 +93,8 @@ def _at(path: Path) -> Contender:
     files = tuple(RunFolder(folder).best for _, folder in folders if RunFolder(folder).best.is_file())
     if not files:
         raise InputError(
-            f"{path} is not the folder of a training run: it has neither best.safetensors nor seed-0/best.safetensors"
+            f"{path} is not the folder of a training run: it has neither best.safetensors nor seed-0/best.safetensors "
+            f"(recordings to score are named with --dataset folder --root {path})"
         )
     unfinished = [folder.name for _, folder in folders if not RunFolder(folder).summary.is_file()]
     notes = (f"{path}: {', '.join(unfinished)} did not finish training",) if unfinished else ()

@@ -86,7 +86,7 @@ class ScoredData:
         if dataset.hop is None and given.features.file_hop is not None:
             dataset = replace(dataset, hop=given.features.file_hop)
         self.dataset = dataset
-        self.part = part or next((part for part in ("test", "validation") if part in dataset.splits), "test")
+        self.part = part or _default_part(dataset)
         self.items = len(dataset.split(self.part))  # an empty one is an error
         self._found: dict[str, PartWithFeatures] = {}
 
@@ -145,6 +145,15 @@ class ScoredData:
             left_out,
             tuple(problem for name, problem in extracted.problems.items() if name in usable),
         )
+
+
+def _default_part(dataset: Dataset) -> str:
+    """Test, or validation where there is no test. A folder that is not divided is scored whole.
+
+    That is how a model that kept nothing out, as the built-in ones, finds a folder of somebody's own.
+    """
+    otherwise = ALL if dataset.name == "folder" else "test"
+    return next((part for part in ("test", "validation") if part in dataset.splits), otherwise)
 
 
 def _opened(source: DataSource) -> Dataset:
