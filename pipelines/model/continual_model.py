@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,8 +91,30 @@ class ContinualModel(nn.Module):
 
     def step_(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
         """`step` for a caller who owns `state`: it may be written in place."""
-        self._check(token, state, active)
+        self._check(token, state.batch_size, active)
         return self._step_(token, state, active)
+
+    def expect(self, state: StreamState) -> None:
+        """The next steps will be of this state, in place: a model may make ready for them.
+
+        Without it, a model finds out at the second of them, and the first may round differently.
+        """
+
+    def step_some_(self, tokens: Tensor, state: StreamState, streams: Sequence[int]) -> Tensor:
+        """`step_` for some streams of a batch: tokens (k, input_width) of these rows of `state` to logits (k, classes).
+
+        NonFiniteInputError names rows of `state`.
+        """
+        try:
+            self._check(tokens, len(streams), None)
+        except NonFiniteInputError as error:
+            raise NonFiniteInputError([streams[row] for row in error.rows]) from None
+        return self._step_some_(tokens, state, streams)
+
+    def _step_some_(self, tokens: Tensor, state: StreamState, streams: Sequence[int]) -> Tensor:
+        logits, part = self._step_(tokens, state.select(streams), None)
+        state.put_(streams, part)
+        return logits
 
     def step_predict_(
         self, token: Tensor, state: StreamState, active: Tensor | None = None
@@ -101,7 +124,7 @@ class ContinualModel(nn.Module):
 
     def steps(self, tokens: Tensor, state: StreamState) -> tuple[Tensor, StreamState]:
         """T tokens (B, T, input_width) in, logits (B, T, classes) out: the same as T steps. `state` stays as it is."""
-        self._check(tokens, state, None)
+        self._check(tokens, state.batch_size, None)
         if not tokens.shape[1]:
             return tokens.new_zeros(tokens.shape[0], 0, self.config.classes), state
         return self._steps(tokens, state)
@@ -161,13 +184,13 @@ class ContinualModel(nn.Module):
         offset = torch.as_tensor(start, dtype=torch.long, device=self.device).expand(batch_size).contiguous().clone()
         return torch.zeros(batch_size, dtype=torch.long, device=self.device), offset
 
-    def _check(self, tokens: Tensor, state: StreamState, active: Tensor | None) -> None:
+    def _check(self, tokens: Tensor, streams: int, active: Tensor | None) -> None:
         """Refuse tokens of the wrong shape, and NaN or infinity with the rows that they stand in."""
         if torch.compiler.is_compiling():
             return
-        if tokens.shape[-1] != self.config.input_width or tokens.shape[0] != state.batch_size:
+        if tokens.shape[-1] != self.config.input_width or tokens.shape[0] != streams:
             raise InputError(
-                f"tokens are {tuple(tokens.shape)}, but the model takes {state.batch_size} streams of width "
+                f"tokens are {tuple(tokens.shape)}, but the model takes {streams} streams of width "
                 f"{self.config.input_width}"
             )
         # A sum is finite only if all its terms are; it may overflow though they are, hence the second look.

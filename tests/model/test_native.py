@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pipelines.costs.counting import count_macs
+from pipelines.errors import NonFiniteInputError
 from pipelines.model import ContinualTransformer
 from pipelines.model.linear import packing
 from pipelines.model.linear.packing import with_precision
 from pipelines.model.native import library
 from pipelines.model.native.library import LIBRARY, SETS, Kernels
+from pipelines.model.state import SingleOutputState
 from pipelines.model.transformer import alone
 from pipelines.model.transformer.native_stream import SMALL_BLOCK, NativeStream
 from tests.model.small import relative_error, small_model, stream
@@ -174,6 +176,38 @@ def test_streams_take_turns_and_go_on_from_a_copy(native: Kernels) -> None:
                     states[row] = states[row].clone()
                 logits, _ = model.step_(tokens[row : row + 1, place], states[row])
                 assert relative_error(logits, expected[row][place : place + 1]) <= 1e-5
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("kind", [*MODELS, *NOT_THESE])
+@torch.inference_mode()
+def test_some_streams_of_a_batch(kind: str, precision: Any, native: Kernels) -> None:
+    """Each at its own time, some warming up and some far past their window, by whatever means a model has."""
+    model = with_precision(small_model(**{**MODELS, **NOT_THESE}[kind]), precision)
+    tokens = stream(5, LENGTH)
+    expected = [by_value(model, tokens[row : row + 1]) for row in range(5)]
+    state, seen = model.initial_state(5), [0] * 5
+    chosen = torch.Generator().manual_seed(1)
+    for _ in range(60):
+        streams = [row for row in torch.randperm(5, generator=chosen).tolist() if seen[row] < LENGTH][:2]
+        logits = model.step_some_(torch.stack([tokens[row, seen[row]] for row in streams]), state, streams)
+        for row, answer in zip(streams, logits, strict=True):
+            wanted = expected[row][seen[row]].unsqueeze(0)
+            assert relative_error(answer.unsqueeze(0), wanted) <= (1e-2 if precision == "int8" else 1e-5)
+            seen[row] += 1
+    assert state.position.tolist() == seen and len(set(seen)) > 1
+    if isinstance(state.blocks[0], SingleOutputState) and model.reading is None and kind in MODELS:
+        assert isinstance(model.encoder._lone, NativeStream) and model.encoder._lone.state is state
+
+
+@torch.inference_mode()
+def test_a_stream_of_a_batch_that_is_not_finite_is_named(native: Kernels) -> None:
+    model = small_model(positional="none")
+    state, tokens = model.initial_state(4), stream(2, 1)[:, 0]
+    tokens[1, 0] = torch.nan
+    with pytest.raises(NonFiniteInputError) as raised:
+        model.step_some_(tokens, state, [0, 3])
+    assert raised.value.rows == [3] and state.position.tolist() == [0, 0, 0, 0]
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Blocks and the state of one stream as the structures of kernels.c, with the tensors that these point into."""
+"""Blocks and the state of their streams as the structures of kernels.c, with the tensors that these point into."""
 
 from __future__ import annotations
 

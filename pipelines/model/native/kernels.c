@@ -30,8 +30,8 @@ typedef struct {
     Linear projection, output, expand, contract;
     const float *attention_gain, *attention_shift, *feed_forward_gain, *feed_forward_shift;
     const float *age_bias; /* (h, 2n), doubled, or NULL */
-    float *key, *value;    /* (h, n, w) rings */
-    float *recent;         /* (lag + 1, d) ring, or NULL */
+    float *key, *value;    /* (B, h, n, w) rings */
+    float *recent;         /* (B, lag + 1, d) ring, or NULL */
     float *scratch;
     float epsilon, scale;
     int32_t heads, slots, width, lag, pre_norm, gelu;
@@ -272,10 +272,10 @@ static Scratch parts_of(const Block *block) {
 
 /* Attention of the query at the head of `projected`, and everything after it. row: (d) the block's input. */
 static void finish(const Block *block, const Scratch *at, const float *row, const float *key, const float *value,
-                   size_t head_stride, int slot_stride, const float *bias, float *out) {
+                   int count, size_t head_stride, int slot_stride, const float *bias, float *out) {
     int w = block->width, d = block->heads * w;
     for (int h = 0; h < block->heads; h++)
-        attend(at->projected + h * w, key + h * head_stride, value + h * head_stride, block->slots, slot_stride, w,
+        attend(at->projected + h * w, key + h * head_stride, value + h * head_stride, count, slot_stride, w,
                block->scale, bias ? bias + (size_t)h * 2 * block->slots : NULL, at->scores, at->attended + h * w);
     project(&block->output, 0, d, at->attended, at->total, at->bytes);
     const float *entering = at->entering;
@@ -303,26 +303,38 @@ static const float *attention_input(const Block *block, const float *row, float 
     return room;
 }
 
-/* One token (d) through a block that keeps keys and values: its row (d), or that of the token `lag` steps ago. */
-void PUBLIC(step)(const Block *block, const float *token, int64_t position, float *out) {
+/* One token (d) of a stream through a block that keeps keys and values. stream: its row of the rings. */
+static void step(const Block *block, const float *token, int64_t stream, int64_t position, float *out) {
     int w = block->width, n = block->slots, d = block->heads * w, slot = (int)(position % n);
+    float *keys = block->key + (size_t)stream * n * d, *values = block->value + (size_t)stream * n * d;
     Scratch at = parts_of(block);
     const float *row = token, *entering = attention_input(block, token, at.entering);
     if (block->lag) {
         int size = block->lag + 1;
+        float *recent = block->recent + (size_t)stream * size * d;
         project(&block->projection, d, 3 * d, entering, at.projected + d, at.bytes);
-        memcpy(block->recent + (position % size) * d, token, (size_t)d * sizeof *token);
-        row = block->recent + (position >= size ? (position + 1) % size : 0) * d;
+        memcpy(recent + (position % size) * d, token, (size_t)d * sizeof *token);
+        row = recent + (position >= size ? (position + 1) % size : 0) * d;
         project(&block->projection, 0, d, attention_input(block, row, at.entering), at.projected, at.bytes);
     } else {
         project(&block->projection, 0, 3 * d, entering, at.projected, at.bytes);
     }
     for (int h = 0; h < block->heads; h++) {
-        memcpy(block->key + ((size_t)h * n + slot) * w, at.projected + d + h * w, (size_t)w * sizeof *token);
-        memcpy(block->value + ((size_t)h * n + slot) * w, at.projected + 2 * d + h * w, (size_t)w * sizeof *token);
+        memcpy(keys + ((size_t)h * n + slot) * w, at.projected + d + h * w, (size_t)w * sizeof *token);
+        memcpy(values + ((size_t)h * n + slot) * w, at.projected + 2 * d + h * w, (size_t)w * sizeof *token);
     }
     const float *bias = block->age_bias ? block->age_bias + (n - slot) : NULL;
-    finish(block, &at, row, block->key, block->value, (size_t)n * w, w, bias, out);
+    int held = position + 1 < n ? (int)position + 1 : n; /* the first slots, until the window is full */
+    finish(block, &at, row, keys, values, held, (size_t)n * w, w, bias, out);
+}
+
+/* Tokens (count, d) of some streams, to the rows (count, d) of these tokens, or of those `lag` steps ago.
+ *
+ * streams: (count) their rows of the rings; positions: (B) tokens of each stream before this one. */
+void PUBLIC(step)(const Block *block, const float *tokens, const int64_t *streams, const int64_t *positions,
+                  int64_t count, float *out) {
+    size_t d = (size_t)block->heads * block->width;
+    for (int64_t i = 0; i < count; i++) step(block, tokens + i * d, streams[i], positions[streams[i]], out + i * d);
 }
 
 /* The row (d) of the token in `slot`, from keys and values of all rows, side by side: both (n, 2d). */
@@ -331,7 +343,7 @@ void PUBLIC(newest)(const Block *block, const float *rows, const float *both, in
     Scratch at = parts_of(block);
     const float *row = rows + (size_t)slot * d;
     project(&block->projection, 0, d, attention_input(block, row, at.entering), at.projected, at.bytes);
-    finish(block, &at, row, both, both + d, (size_t)w, 2 * d, NULL, out);
+    finish(block, &at, row, both, both + d, block->slots, (size_t)w, 2 * d, NULL, out);
 }
 
 /* ---- all rows --------------------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ class Linear(Structure):
 
 
 class Block(Structure):
-    """An encoder block and the rings of one stream."""
+    """An encoder block and the rings of its streams."""
 
     _fields_ = [
         ("projection", Linear),
@@ -87,7 +87,7 @@ class Kernels(NamedTuple):
     """The functions of kernels.c, for one instruction set. Pointers to floats and doubles are plain addresses."""
 
     instructions: str
-    step: Any  # (Block, token, position, out)
+    step: Any  # (Block, tokens, streams, positions, count, out)
     newest: Any  # (Block, rows, keys and values, slot, out)
     norm_rows: Any  # (x, y, bias, gain, shift, epsilon, m, d, total, out)
     activate_rows: Any  # (x, bias, m, d, gelu)
@@ -120,7 +120,7 @@ def functions(library: ctypes.CDLL, instructions: str) -> Kernels:
 
     return Kernels(
         instructions,
-        function("step", POINTER(Block), c_void_p, c_int64, c_void_p),
+        function("step", POINTER(Block), c_void_p, c_void_p, c_void_p, c_int64, c_void_p),
         function("newest", POINTER(Block), c_void_p, c_void_p, c_int32, c_void_p),
         function("norm_rows", *[c_void_p] * 5, c_float, c_int64, c_int64, c_void_p, c_void_p),
         function("activate_rows", c_void_p, c_void_p, c_int64, c_int64, c_int32),

@@ -20,8 +20,8 @@ def may_step_alone(config: ModelConfig) -> bool:
 
 
 def stream_alone(blocks: tuple[Block, ...], state: StreamState) -> LoneStream | NativeStream | None:
-    """What takes the next steps of a state of one stream; None: nothing quicker than the blocks themselves."""
+    """What takes the next steps of a state, of a stream or some of many; None: nothing quicker than the blocks."""
     native = kernels()
     if native is not None and NativeStream.fits(blocks, state):
         return NativeStream(native, blocks, state)
-    return LoneStream(blocks, state) if LoneStream.fits(blocks, state) else None
+    return LoneStream(blocks, state) if state.batch_size == 1 and LoneStream.fits(blocks, state) else None

@@ -148,7 +148,8 @@ class ContinualEncoder(nn.Module):
     def step_(self, token: Tensor, state: StreamState, active: Tensor | None = None) -> tuple[Tensor, StreamState]:
         """`step` for a caller who owns `state`: its rings are written in place."""
         lone = self._lone
-        if lone is not None and active is None and not self.training and lone.takes(token, state):
+        alone = lone is not None and active is None and len(token) == 1 and not self.training
+        if alone and lone is not None and lone.takes(token, state):
             return lone.step_(self._positioned(token, state) if self._recycling else token), state
         cursor = cursor_for(state.position, self.config.window, active)
         if self.all_rows or not self._single_output:
@@ -160,6 +161,28 @@ class ContinualEncoder(nn.Module):
         if self._can_be_alone and isinstance(cursor, LockstepCursor) and state.batch_size == 1:
             self._recognise(state)
         return output, state
+
+    def expect(self, state: StreamState) -> None:
+        """As `ContinualModel.expect`."""
+        if self._can_be_alone:
+            self._stepped = id(state)
+            self._recognise(state)
+
+    def step_some_(self, tokens: Tensor, state: StreamState, streams: Tensor) -> Tensor | None:
+        """`step_` for some streams (k,) of a batch, without a copy of their state: tokens (k, d) in, rows (k, d) out.
+
+        None, and nothing done: such a step is not known for this encoder or state.
+        """
+        if not self._can_be_alone or self.training:
+            return None
+        self._recognise(state)
+        native = self._lone
+        if not isinstance(native, NativeStream) or not native.takes(tokens, state):
+            return None
+        if self._recycling:
+            positions = cast(PositionalEncoding, self.positions)
+            tokens = tokens + positions.at(state.position[streams] + state.offset[streams])
+        return native.step_some_(tokens, streams)
 
     def step_rows_(
         self, token: Tensor, state: StreamState, active: Tensor | None = None

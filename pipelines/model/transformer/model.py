@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -133,6 +134,17 @@ class ContinualTransformer(ContinualModel):
             return remembered.step_(logits, token, cast(ReadingState, answers), cursor), state
         return remembered.step_(logits, cast(RecallState, answers), cursor), state
 
+    def expect(self, state: StreamState) -> None:
+        self.encoder.expect(state)
+
+    def _step_some_(self, tokens: Tensor, state: StreamState, streams: Sequence[int]) -> Tensor:
+        if self.decoder is None and self.recall is None and self.reading is None:
+            entering = self._token(tokens)
+            rows = self.encoder.step_some_(entering.token, state, torch.tensor(streams))
+            if rows is not None:
+                return self._classify(self._normed(rows), entering)
+        return super()._step_some_(tokens, state, streams)
+
     def _step_encoded_(self, token: Tensor, state: StreamState, active: Tensor | None) -> tuple[Tensor, StreamState]:
         """What the encoder's row says."""
         entering = self._token(token)
@@ -143,7 +155,7 @@ class ContinualTransformer(ContinualModel):
         self, token: Tensor, state: StreamState, active: Tensor | None = None
     ) -> tuple[Prediction, StreamState]:
         decoder_of(self)
-        self._check(token, state, active)
+        self._check(token, state.batch_size, active)
         return self._step_predict_(token, state, active)
 
     def _step_predict_(

@@ -1,4 +1,4 @@
-"""A stream that steps alone, in C: single-output blocks as a whole, of two or more exact blocks all but the products.
+"""Streams that step in C: single-output blocks as a whole; of two or more exact blocks all but the products.
 
 Numbers are those of `Block.step_single_` and `Block.step_retroactive_`, to rounding, with weights of any precision.
 """
@@ -23,27 +23,27 @@ from pipelines.model.transformer.block import Block
 # Weights of a float32 block up to which one thread is as fast as several, which PyTorch takes.
 SMALL_BLOCK = 2**20
 
-Step = Callable[[Tensor, int], Tensor]  # a token (1, d), and how many came before it, to the block's row (1, d)
+Step = Callable[[Tensor, Tensor], Tensor]  # tokens (k, d) of these streams (k,) to the block's rows (k, d)
 
 
 class NativeStream:
-    """Belongs to one state of one stream, which it writes in place."""
+    """Belongs to one state, which it writes in place."""
 
     def __init__(self, kernels: Kernels, blocks: tuple[Block, ...], state: StreamState) -> None:
         """blocks: such that `fits`."""
         self.state = state
         self._position = state.position.numpy()
-        self._window = blocks[0].config.window
         # Tensors of inference mode could be written in inference mode only.
         with torch.inference_mode(False), torch.no_grad():
+            self._first = torch.zeros(1, dtype=torch.long)
             self._blocks: list[Step] = []
+            self._from = 0  # tokens that a stream must have seen
             if isinstance(state.blocks[0], RetroactiveState):
-                self._blocks.append(_ExactStack(kernels, blocks, state.blocks[0]))
+                self._from = blocks[0].config.window - 1
+                self._blocks.append(_ExactStack(kernels, blocks, state))
             else:
                 for index, block in enumerate(blocks):
-                    bias = state.tables.bias[index].float() if isinstance(state.tables, AgeTables) else None
-                    rings = cast(SingleOutputState, state.blocks[index])
-                    self._blocks.append(_SingleBlock(kernels, block, rings, bias))
+                    self._blocks.append(_SingleBlock(kernels, block, state, index))
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         """A copy or a file of a model is without: what is shared with a state here would be shared no longer."""
@@ -60,61 +60,79 @@ class NativeStream:
         if not all(map(is_known, blocks)):
             return False
         if isinstance(state.blocks[0], RetroactiveState):
-            return len(blocks) > 1 and state.tables is None and not any(block.lag for block in blocks)
+            return (
+                state.batch_size == 1
+                and len(blocks) > 1
+                and state.tables is None
+                and not any(block.lag for block in blocks)
+            )
         weights = [getattr(blocks[0], name) for name in LAYERS.values()]
         plain = all(type(layer) is Projection for layer in weights)
         shared = plain and sum(layer.weight.numel() for layer in weights) > SMALL_BLOCK and torch.get_num_threads() > 1
         return not shared and all(isinstance(ring, SingleOutputState) for ring in state.blocks[: len(blocks)])
 
     def takes(self, token: Tensor, state: StreamState) -> bool:
-        """Whether the next step is one of this stream's, its window is full, and nobody counts operators."""
+        """Whether the next step of these streams can be taken here, and nobody counts operators."""
         return (
             state is self.state
             and token.dtype == torch.float32
-            and int(self._position[0]) >= self._window - 1
+            and (not self._from or int(self._position[0]) >= self._from)
             and not torch.is_grad_enabled()
             and not is_in_torch_dispatch_mode()
         )
 
     def step_(self, token: Tensor) -> Tensor:
-        """One token (1, d) in, one row (1, d) out."""
-        position = int(self._position[0])
+        """One token (1, d) of a lone stream in, one row (1, d) out."""
         row = token.contiguous()
         for block in self._blocks:
-            row = block(row, position)
+            row = block(row, self._first)
         self._position[0] += 1
         return row
+
+    def step_some_(self, tokens: Tensor, streams: Tensor) -> Tensor:
+        """Tokens (k, d) of some streams (k,) of single-output blocks in, rows (k, d) out. No stream comes twice."""
+        rows = tokens.contiguous()
+        for block in self._blocks:
+            rows = block(rows, streams)
+        self._position[streams.numpy()] += 1
+        return rows
 
 
 class _SingleBlock:
     """A block that keeps keys and values."""
 
-    def __init__(self, kernels: Kernels, block: Block, state: SingleOutputState, age_bias: Tensor | None) -> None:
+    def __init__(self, kernels: Kernels, block: Block, state: StreamState, index: int) -> None:
+        age_bias = state.tables.bias[index].float() if isinstance(state.tables, AgeTables) else None
         self._described = Described()
-        self._block = byref(self._described.block(block, state, age_bias))
+        self._block = byref(self._described.block(block, cast(SingleOutputState, state.blocks[index]), age_bias))
         self._step = kernels.step
+        self._positions = state.position.data_ptr()
 
-    def __call__(self, token: Tensor, position: int) -> Tensor:
-        out = torch.empty_like(token)
-        self._step(self._block, token.data_ptr(), position, out.data_ptr())
+    def __call__(self, tokens: Tensor, streams: Tensor) -> Tensor:
+        out = torch.empty_like(tokens)
+        places = (streams.data_ptr(), self._positions, len(streams))
+        self._step(self._block, tokens.data_ptr(), *places, out.data_ptr())
         return out
 
 
 class _ExactStack:
     """A retroactive block, regular ones, and one whose newest row is wanted: products of all rows are PyTorch's."""
 
-    def __init__(self, kernels: Kernels, blocks: tuple[Block, ...], state: RetroactiveState) -> None:
+    def __init__(self, kernels: Kernels, blocks: tuple[Block, ...], state: StreamState) -> None:
+        rows = cast(RetroactiveState, state.blocks[0])
         self._kernels, self._blocks = kernels, blocks
-        self._tokens = state.token[0]  # (n, d)
+        self._position = state.position.numpy()
+        self._tokens = rows.token[0]  # (n, d)
         self._described = Described()
-        self._rows = byref(self._described.rows(blocks[0], state))
+        self._rows = byref(self._described.rows(blocks[0], rows))
         self._last = byref(self._described.block(blocks[-1]))
         self._attended = torch.empty_like(self._tokens)
         self._finish = _Finish(kernels, blocks[0])
 
-    def __call__(self, token: Tensor, position: int) -> Tensor:
+    def __call__(self, token: Tensor, streams: Tensor) -> Tensor:
         first, last = self._blocks[0], self._blocks[-1]
         slots, width = self._tokens.shape
+        position = int(self._position[0])
         slot = position % slots
         projected = first.in_projection.project(first.attention_input(token))
         self._tokens[slot].copy_(token[0])

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from pipelines.errors import NonFiniteInputError
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.state import StreamState
 from pipelines.running.passes import late_pass
@@ -26,8 +25,12 @@ class TorchEngine:
         self._device, self._dtype = model.device, model.dtype
         with torch.inference_mode():
             self._state = model.initial_state(rows)
+        self._expected: StreamState | None = None  # the state that the model knows its next steps are of
 
     def step(self, tokens: Values, active: Sequence[int] | None) -> Values:
+        if self._expected is not self._state:
+            self._model.expect(self._state)
+            self._expected = self._state
         if active is not None and self._rows >= LARGE_BATCH and len(active) <= self._rows // 4:
             return self._step_of_few(tokens, active)
         with torch.inference_mode():
@@ -45,11 +48,7 @@ class TorchEngine:
         scores = np.zeros((self._rows, self._model.config.classes), np.float32)
         with torch.inference_mode():
             batch = torch.from_numpy(tokens[list(active)]).to(self._device, self._dtype)
-            try:
-                logits, state = self._model.step_(batch, self._state.select(active))
-            except NonFiniteInputError as error:
-                raise NonFiniteInputError([active[row] for row in error.rows]) from None
-            self._state = self._state.put_(active, state)
+            logits = self._model.step_some_(batch, self._state, active)
             scores[list(active)] = logits.to("cpu", torch.float32).numpy()
         return scores
 
