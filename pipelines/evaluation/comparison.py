@@ -17,6 +17,7 @@ from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.evaluation.data.foreign import foreign_recordings
 from pipelines.evaluation.data.prepared_model import PreparedModel, prepare_model, with_classes
 from pipelines.evaluation.data.scored_data import ScoredData
+from pipelines.evaluation.data.training_overlap import called
 from pipelines.evaluation.model_evaluation import (
     Cost,
     ModelEvaluation,
@@ -280,7 +281,7 @@ def _evaluated(
         loss = precision_loss(options.precision, exact.evaluation.value, packed.predictions, exact.predictions)
         return replace(packed, cost=exact.cost, loss=loss)
     except CotransError as error:
-        raise error.located(str(ready.path)) from error
+        raise error.located(called(ready.path)) from error
 
 
 def _check_baseline(part: str, options: ComparisonOptions) -> None:

@@ -325,7 +325,18 @@ def test_a_model_that_kept_nothing_out_scores_a_folder_as_a_whole(tmp_path: Path
     model = write_model(tmp_path / "m.safetensors", ("owl", "cat"), record=record)
     values = result_of(capsys, "--dataset", "folder", "--root", write_some(tmp_path / "mine"), "-c", model)
     assert (values["part"], values["clips"]) == ("all", 4)
-    assert any("scored on all, which has the recordings that it was trained on, if " in note for note in values["notes"])
+    said = "scored on all, which has the recordings that it was trained on, if "
+    assert any(said in note for note in values["notes"])
+
+
+def test_labels_that_the_model_does_not_know_are_told_before_anything_is_extracted(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine" / "owl").mkdir(parents=True)
+    write_sound(tmp_path / "mine" / "owl" / "a.wav", 2.0)
+    monkeypatch.setattr("pipelines.evaluation.data.scored_data.cached_features", None)
+    code, line = mistake(capsys, "--dataset", "folder", "--root", tmp_path / "mine", "-c", "sound-events")
+    assert code == 4 and line.startswith("sound-events: the model does not know owl, of dataset folder")
 
 
 def test_a_folder_may_lack_classes_that_training_named(tmp_path: Path, capsys: Output) -> None:

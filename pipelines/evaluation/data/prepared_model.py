@@ -10,9 +10,11 @@ import torch
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.rows.feature_cache import OnItem
+from pipelines.errors import CotransError
 from pipelines.evaluation.data.contenders import load_contender
 from pipelines.evaluation.data.scored_data import ScoredData
-from pipelines.evaluation.data.training_overlap import seen_in_training
+from pipelines.evaluation.data.training_overlap import called, seen_in_training
+from pipelines.evaluation.model_evaluation import check_class_names
 from pipelines.running.runner import Damage
 
 
@@ -30,6 +32,10 @@ class PreparedModel:
 def prepare_model(path: Path, data: ScoredData, device: torch.device, on_item: OnItem | None = None) -> PreparedModel:
     """Load a model and find, or extract, its features."""
     checkpoint, names_note = _named(load_contender(path), path, data.dataset)
+    try:  # before anything is extracted for it
+        check_class_names(checkpoint.class_names, with_classes(data.dataset, checkpoint))
+    except CotransError as error:
+        raise error.located(called(path)) from error
     part = data.for_model(checkpoint, path, on_item=on_item)
     checkpoint.model.to(device)
     seen = _seen(path, data)

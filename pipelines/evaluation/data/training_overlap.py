@@ -70,7 +70,7 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
     if part in (*str(record["data"].get("train_on", "train")).split("+"), ALL):
         unsure = f", if {root} holds what it was trained on" if dataset == "folder" and not same else ""
         return (
-            f"{_called(path)} is scored on {part}, which has the recordings that it was trained on{unsure}: the score "
+            f"{called(path)} is scored on {part}, which has the recordings that it was trained on{unsure}: the score "
             "says little about new ones"
         )
     trained, scored = (dividing_options(values) for values in (recorded_options(record, dataset), options))
@@ -78,16 +78,16 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
         return None
     if trained.get("fold") == "none":
         return (
-            f"{_called(path)} was trained on everybody (--fold none): it may have seen what it is scored on, and the "
+            f"{called(path)} was trained on everybody (--fold none): it may have seen what it is scored on, and the "
             "score says little about new recordings"
         )
     return (
-        f"{_called(path)} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what "
+        f"{called(path)} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what "
         "it is scored on"
     )
 
 
-def _called(path: Path) -> str:
+def called(path: Path) -> str:
     """A model that is built in by its name: where it lies is nothing that anybody chose."""
     return path.stem if path.parent == models_folder() else str(path)
 

@@ -21,7 +21,7 @@ from pipelines.evaluation.comparison import Comparison, ComparisonOptions, OnRow
 from pipelines.evaluation.data.contenders import Contender
 from pipelines.evaluation.data.data_request import DataRequest
 from pipelines.evaluation.data.prepared_model import PreparedModel, prepare_model
-from pipelines.evaluation.model_evaluation import OnProgress, RunModes, check_class_names, recordings_of, run_modes
+from pipelines.evaluation.model_evaluation import OnProgress, RunModes, recordings_of, run_modes
 from pipelines.evaluation.sharing.part import ContenderPart, ModelPart, Part
 from pipelines.features.files.feature_files import describe_source
 from pipelines.files import file_sha256
@@ -51,7 +51,6 @@ def run_share(
         files = []
         for path in contender.files:
             ready = prepare_model(path, data, device, on_item)
-            check_class_names(ready.checkpoint.class_names, ready.dataset)
             runs = run_modes(
                 ready.checkpoint.model,
                 recordings_of(ready.dataset, data.part),
