@@ -166,9 +166,9 @@ def refuse_overwriting(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Pat
 
 def check_writable(path: Path, option: str) -> None:
     """Refuse an output that cannot be written, before the work that it is for. Nothing is left behind."""
-    folder = path.parent
+    folder, missing = path.parent, None
     while not folder.exists():
-        folder = folder.parent
+        folder, missing = folder.parent, folder
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
@@ -176,12 +176,13 @@ def check_writable(path: Path, option: str) -> None:
             raise NotADirectoryError(errno.ENOTDIR, f"{folder} is a file", str(path))
         if path.exists():
             os.close(os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0)))
-        elif folder == path.parent:
+        elif missing is None:
             # The name itself is tried: it may be too long, or hold what the system does not allow.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             path.unlink()
-        elif not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        else:  # tried as well: permissions do not say all, as of /proc, where nobody makes a folder
+            missing.mkdir()
+            missing.rmdir()
     except OSError as error:
         if error.errno == errno.ENXIO:  # a named pipe that nobody reads yet
             return

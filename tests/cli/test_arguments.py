@@ -64,6 +64,11 @@ def test_an_unwritable_output_is_told_before_playing(
     assert run(["stream", "weights/demo/demo.ogg", "--fast", option, str(target)]) == 3
     said = capsys.readouterr()
     assert f"{option}: cannot write to {target}" in said.err and not said.out
+    # Permissions allow it, and still there can be no such folder.
+    if Path("/proc").is_dir():
+        assert run(["stream", "weights/demo/demo.ogg", "--fast", option, "/proc/none/x.csv"]) == 3
+        said = capsys.readouterr()
+        assert f"{option}: cannot write to /proc/none/x.csv" in said.err and not said.out
 
 
 def test_a_feature_file_of_nan_alone_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
