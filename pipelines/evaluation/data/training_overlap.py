@@ -78,8 +78,8 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
         return None
     if trained.get("fold") == "none":
         return (
-            f"{called(path)} was trained on everybody (--fold none): it may have seen what it is scored on, and the "
-            "score says little about new recordings"
+            f"{called(path)} was trained on everybody that it was given (--fold none): where these recordings were "
+            "among them, the score says little about new ones"
         )
     return (
         f"{called(path)} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what "
