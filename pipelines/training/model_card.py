@@ -39,7 +39,7 @@ def model_card(
         f"A continual transformer that names, row by row, one of: {', '.join(names)}.\n",
         f"    cotrans stream FILE --model {BEST}\n",
         "## Data\n",
-        f"{_count(len(data.train))} to train on, {_count(len(data.validation))} to validate on; dataset "
+        f"{_trained_on(data)}, {_count(len(data.validation))} to validate on; dataset "
         f"`{data.dataset.name}`, folder `{data.dataset.root.name}`. (Say where they come from.)\n",
         "## Scores\n",
         _scores(scores, single_rows),
@@ -57,6 +57,14 @@ def model_card(
         "(Fill in: of the data, of the feature network's weights, and of this model.)\n",
     ]
     return "\n".join(sections)
+
+
+def _trained_on(data: TrainingData) -> str:
+    """Recordings, and apart from them the changed copies that were made of them."""
+    changed = {item.name for item in data.dataset.items if item.copy_of is not None}
+    copies = sum(recording.name in changed for recording in data.train)
+    made = f" (and {copies} changed cop{'y' if copies == 1 else 'ies'} of them)" if copies else ""
+    return f"{_count(len(data.train) - copies)} to train on{made}"
 
 
 def _count(recordings: int) -> str:
