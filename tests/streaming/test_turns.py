@@ -66,8 +66,10 @@ def test_rows_that_are_wanted_together_are_computed_together(monkeypatch: pytest
 
     monkeypatch.setattr("pipelines.streaming.playing.turns.rows_of_streams", counted)
     given: dict[int, Any] = {}
+    begin = time.monotonic() + 0.5  # all have joined by then
 
     def player(slot: int, asks: int) -> Turns[None]:
+        yield begin
         for _ in range(asks):
             given[slot] = yield a_stream(0.0)
 
@@ -104,3 +106,34 @@ def test_what_goes_wrong_in_a_batch_is_told_to_its_sources(monkeypatch: pytest.M
 
     take_turns({0: player(True), 1: player(True), 2: player(False)}, Bell())
     assert sorted(told) == ["no room", "no room", "went on"]
+
+
+def test_sources_begin_one_after_the_other_while_no_turn_is_overdue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.streaming.playing.turns.JOINING", 0.03)
+    began: list[float] = []
+    busy: list[float] = []
+
+    def player(slot: int) -> Turns[None]:
+        began.append(time.monotonic())
+        if slot == 0:  # as long as its turns are overdue, nobody joins
+            until = time.monotonic() + 0.2
+            while time.monotonic() < until:
+                yield time.monotonic()
+            busy.append(time.monotonic())
+        yield time.monotonic() + 0.5
+
+    take_turns({slot: player(slot) for slot in range(3)}, Bell())
+    assert len(began) == 3
+    assert busy[0] <= began[1] and began[1] + 0.03 <= began[2]
+
+
+def test_a_source_joins_at_once_when_all_before_it_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.streaming.playing.turns.JOINING", 3600.0)
+    played: list[int] = []
+
+    def player(slot: int) -> Turns[None]:
+        played.append(slot)
+        yield time.monotonic() + 0.01
+
+    take_turns({slot: player(slot) for slot in range(3)}, Bell())
+    assert played == [0, 1, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from itertools import count
@@ -15,7 +16,8 @@ from pipelines.streaming.playing.pump import Arrived, MediaItem, MediaPump, Open
 from pipelines.streaming.playing.turns import PATIENCE, a_while
 
 PIECE = 0.02  # seconds of sound that are handed on at a time, as a microphone would, where nobody says another
-AHEAD = 64  # pieces that are sorted by time; files store sound and pictures up to a second apart
+# Pieces, and seconds, that are sorted by time; files store sound and pictures up to a second apart.
+AHEAD, SECONDS_AHEAD = 64, 2.0
 
 
 def opened(pump: MediaPump, stop: Event) -> Generator[float, None, Opened]:
@@ -64,11 +66,13 @@ def in_real_time(
 
     waiting: list[tuple[float, int, MediaItem]] = []  # by the time at which they are due
     numbers = count()  # pieces that are due together stay in order
+    newest = -math.inf  # media seconds
     over: Over | None = None
     while not stop.is_set():
-        while over is None and len(waiting) < AHEAD:
+        while over is None and len(waiting) < AHEAD and (not waiting or newest - waiting[0][0] < SECONDS_AHEAD):
             message = pump.get()
             if isinstance(message, Arrived):
+                newest = max(newest, message.item.end)
                 heapq.heappush(waiting, (due_at(message.item), next(numbers), message.item))
             elif isinstance(message, Over):
                 over = message

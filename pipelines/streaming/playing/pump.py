@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import queue
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,10 +12,13 @@ from typing import Protocol
 from pipelines.features.media import AudioBlock, MediaInfo, VideoFrame
 from pipelines.features.media.joined_audio import in_larger_blocks
 from pipelines.features.media.resampled_audio import at_rate
+from pipelines.streaming.playing.ahead import Ahead
 
 MediaItem = AudioBlock | VideoFrame
 # Pieces that may wait. A decoded picture of full HD takes 3 MB, a block of sound 0.1 MB at most, joined ones some MB.
 AUDIO_AHEAD, JOINED_AHEAD, VIDEO_AHEAD = 64, 4, 24
+# Seconds that may wait, of what is not joined: many sources that begin together are not read for long before they play.
+SECONDS_AHEAD = 2.0
 PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
 SHORT_WAIT = 0.005  # seconds between looks at whether a thread has ended, which takes no longer as a rule
 LONGEST_GOODBYE = 2.0  # seconds that closing waits for a thread which is stuck in a network or device
@@ -77,16 +80,13 @@ class MediaPump:
         self._on_decoded = on_decoded
         self._stop = Event()
         ahead = VIDEO_AHEAD if video else JOINED_AHEAD if join_audio else AUDIO_AHEAD
-        self._queue: queue.Queue[Opened | Arrived | Over] = queue.Queue(ahead)
+        self._ahead = Ahead[Opened | Arrived | Over](ahead, math.inf if join_audio else SECONDS_AHEAD)
         self._thread = Thread(target=self._run, name="cotrans decode", daemon=True)
         self._thread.start()
 
     def get(self) -> Opened | Arrived | Over | None:
         """The next message, if there is one."""
-        try:
-            return self._queue.get_nowait()
-        except queue.Empty:
-            return None
+        return self._ahead.get()
 
     def leave(self) -> None:
         """Let the thread end, in the middle if need be."""
@@ -125,11 +125,11 @@ class MediaPump:
 
     def _put(self, message: Opened | Arrived | Over) -> bool:
         """Whether the message was taken; not when the stream is to stop."""
+        seconds = 0.0
+        if isinstance(message, Arrived) and isinstance(message.item, AudioBlock):
+            seconds = message.item.end - message.item.time
         while not self._stop.is_set():
-            try:
-                self._queue.put(message, timeout=PATIENCE)
+            if self._ahead.put(message, seconds, PATIENCE):
                 self._on_message()
                 return True
-            except queue.Full:
-                continue
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from threading import Condition
@@ -18,7 +19,10 @@ from pipelines.features.joint import FeatureStream, rows_of_streams
 
 # Seconds. The turns of several sources begin together, at multiples of it: fewer and larger batches, for less delay
 # than a piece of sound takes.
-BEAT = 0.01
+BEAT = 0.02
+# Seconds between two sources that begin, where many do. The first rows of a source may take ten times as long as those
+# that follow, and all at once would be late for it.
+JOINING = 0.04
 PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
 
 
@@ -63,11 +67,17 @@ class Bell:
 
 
 def take_turns(slots: Mapping[int, Turns[None]], bell: Bell) -> None:
-    """Play the sources of some slots to their ends."""
-    due = dict.fromkeys(slots, 0.0)  # the monotonic time of a slot's next turn
+    """Play the sources of some slots to their ends. They begin one after the other, each when no turn is overdue."""
+    joining = deque(slots)
+    next_joins = 0.0  # monotonic time
+    due: dict[int, float] = {}  # the monotonic time of a slot's next turn
     asking: dict[int, FeatureStream] = {}
-    while due:
-        rung = bell.wait(0.0) if asking else _pause(due, bell)
+    while due or joining:
+        now = time.monotonic()
+        if joining and (not due or (now >= next_joins and not asking and min(due.values()) > now)):
+            due[joining.popleft()] = now
+            next_joins = now + JOINING
+        rung = bell.wait(0.0) if asking else _pause(due, next_joins if joining else math.inf, bell)
         now = time.monotonic()
         for slot in [slot for slot, at in due.items() if slot not in asking and (at <= now or slot in rung)]:
             _advance(slots, slot, None, due, asking)
@@ -76,9 +86,9 @@ def take_turns(slots: Mapping[int, Turns[None]], bell: Bell) -> None:
             _advance(slots, slot, answer, due, asking)
 
 
-def _pause(due: Mapping[int, float], bell: Bell) -> set[int]:
-    """Wait for the first turn that is due, or for the bell; the slots that were rung for."""
-    first = min(due.values())
+def _pause(due: Mapping[int, float], next_joins: float, bell: Bell) -> set[int]:
+    """Wait for the first turn that is due, a source that joins, or the bell; the slots that were rung for."""
+    first = min(*due.values(), next_joins)
     if len(due) > 1:
         first = math.ceil(first / BEAT) * BEAT
         now = time.monotonic()
