@@ -88,12 +88,9 @@ class Rejection:
         known = float(self.evidence(logits[-self.over :]).mean())
         return known >= self.threshold_of(int(logits[-1].argmax()), len(logits))
 
-    def margin(self, logits: Logits, best: int, rows: int | None = None) -> float:
-        """How far the evidence of one row (classes,) is above the threshold, in the logarithm of odds.
-
-        best, rows: as in `threshold_of`.
-        """
-        known, threshold = float(self.evidence(logits)), self.threshold_of(best, rows)
+    def margin(self, known: float, best: int, rows: int | None = None) -> float:
+        """How far evidence is above the threshold, in the logarithm of odds. best, rows: as in `threshold_of`."""
+        threshold = self.threshold_of(best, rows)
         if self.statistic != "probability":
             return known - threshold
         return _odds(known) - _odds(threshold)

@@ -40,15 +40,20 @@ def frame(row: int, label: str, shift: float = 0.0, restart: bool = False) -> Pr
 
 
 def told(
-    labels: str, least: float = 1.5, rule: LabelRule | None = None, cut: int | None = None, gap: int | None = None
+    labels: str,
+    least: float = 1.5,
+    rule: LabelRule | None = None,
+    cut: int | None = None,
+    gap: int | None = None,
+    over: float = 0.0,
 ) -> list[tuple[str, float, float, int]]:
     """cut: the row before which a snapshot is taken; gap: that before which a minute is missing."""
-    segments = LikeliestSegments("x", RULE, rule or LabelRule(), least)
+    segments = LikeliestSegments("x", RULE, rule or LabelRule(), least, over=over)
     found: list[Segment] = []
     for row, label in enumerate(labels):
         if row == cut:
             state = json.loads(json.dumps(segments.state(), allow_nan=False))
-            segments = LikeliestSegments("x", RULE, rule or LabelRule(), least)
+            segments = LikeliestSegments("x", RULE, rule or LabelRule(), least, over=over)
             segments.restore(state)
         late = gap is not None and row >= gap
         found += segments.push(frame(row, label, 60.0 if late else 0.0), NAMES)
@@ -83,7 +88,7 @@ def test_hidden_labels_and_gaps() -> None:
 @pytest.mark.parametrize("cut", range(1, 24, 2))
 def test_a_snapshot_changes_nothing(cut: int) -> None:
     labels = "aaaabbbAbbbCCCCcccaabaaabbb"
-    assert told(labels, cut=cut) == told(labels)
+    assert told(labels, cut=cut, over=1.5) == told(labels, over=1.5)
 
 
 def test_scores_are_means_and_the_tally_says_why_there_is_nothing() -> None:
@@ -102,7 +107,7 @@ def test_scores_are_means_and_the_tally_says_why_there_is_nothing() -> None:
 
 def test_which_way_rows_become_segments() -> None:
     def kind(prediction: PredictionOptions, **changes: Any) -> type:
-        model: Any = SimpleNamespace(score_kind="softmax", least=1.0, order=None, rejection=None, class_names=NAMES)
+        model: Any = SimpleNamespace(score_kind="softmax", least=1.0, order=None, rejection=None, smoothing=0.0)
         vars(model).update(changes)
         return type(segmenter("x", model, prediction, prediction.rule(NAMES)))
 
@@ -122,13 +127,19 @@ def test_without_a_rule_every_row_has_a_name() -> None:
 
 
 def test_the_margin_is_in_the_logarithm_of_odds() -> None:
-    logits = np.array([3.0, 0.0, 0.0])
-    energy = float(np.logaddexp.reduce(logits))
-    assert Rejection("energy", 1.0).margin(logits, 0) == pytest.approx(energy - 1.0)
-    assert Rejection("energy", 1.0, early=(5.0,)).margin(logits, 0, 1) == pytest.approx(energy - 5.0)
-    share = float(np.exp(3.0 - energy))
-    assert Rejection("probability", 0.5).margin(logits, 0) == pytest.approx(np.log(share / (1 - share)))
-    assert np.isfinite(Rejection("probability", 0.5).margin(np.array([1e3, 0.0]), 0))
+    assert Rejection("energy", 1.0).margin(3.5, 0) == pytest.approx(2.5)
+    assert Rejection("energy", 1.0, early=(5.0,)).margin(3.5, 0, 1) == pytest.approx(-1.5)
+    assert Rejection("probability", 0.5).margin(0.8, 0) == pytest.approx(np.log(4.0))
+    assert np.isfinite(Rejection("probability", 0.5).margin(1.0, 0))
+
+
+def test_evidence_is_the_mean_of_some_rows() -> None:
+    def count(over: float) -> int:
+        segments = LikeliestSegments("x", RULE, LabelRule(), 1.0, over=over)
+        found = [each for row, label in enumerate("AAAAaaAAAA") for each in segments.push(frame(row, label), NAMES)]
+        return len([*found, *segments.finish()])
+
+    assert count(0.0) == 1 and count(2.0) == 0
 
 
 def test_rows_count_as_they_are_unless_the_user_smooths_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ class LikeliestSegments:
     nearest to its own label as it must be long: what is only likelier than all else that lasts has no name. The last
     one, which the source's end cuts off, may be half as long.
 
-    Rows count as the model gives them: smoothing is for who looks at single rows, and makes short labels late and weak.
+    Rows count by their probabilities as the model gives them: smoothing is for who looks at single rows, and makes
+    short labels late and weak. Their evidence is the mean of as many rows as a stream's labels go by, since that of
+    single rows of noise is high now and then.
     """
 
     def __init__(
@@ -38,15 +41,19 @@ class LikeliestSegments:
         model: str | None = None,
         tally: SegmentTally | None = None,
         smoothed: bool = False,
+        over: float = 0.0,
     ) -> None:
         """least: seconds, above 0, that a segment lasts at least. model: whose they are, where several models watch.
 
-        smoothed: the user has asked for rows to be smoothed, so they count as they are then.
+        smoothed: the user has asked for rows to be smoothed, so they count as they are then. over: seconds, whose mean
+        evidence counts.
         """
         self._source, self._model = source, model
         self._rejection, self._rule, self._least, self._smoothed = rejection, rule, least, smoothed
         self._tally = SegmentTally() if tally is None else tally
         self._tally.least = max(self._tally.least, least)
+        self._over_seconds = over
+        self._evidence: deque[float] = deque()  # of the newest rows
         self._path: LabelPath | None = None
         self._names: tuple[str, ...] = ()
         self._hop = 0.0
@@ -68,6 +75,7 @@ class LikeliestSegments:
             self._open(class_names)
         if prediction.restart:
             self._seen = 0
+            self._evidence.clear()
         self._seen += 1
         assert self._path is not None
         shares = self._shares(prediction)
@@ -96,6 +104,7 @@ class LikeliestSegments:
             "times": [self._hop, self._end],
             "rows": [self._seen, self._count],
             "sums": self._sums.tolist(),
+            "evidence": list(self._evidence),
             "told": [self._told, self._named],
         }
 
@@ -110,6 +119,7 @@ class LikeliestSegments:
             self._sums = np.array(state["sums"])
         self._seen, self._count = state["rows"]
         self._told, self._named = state["told"]
+        self._evidence = deque(state["evidence"])
 
     def _open(self, class_names: tuple[str, ...]) -> None:
         self._names, none = class_names, len(class_names)
@@ -136,9 +146,14 @@ class LikeliestSegments:
         classes = np.log(np.maximum(shares, LEAST))
         if self._rejection is None:
             return np.append(classes, NEVER)
-        margin = self._rejection.margin(prediction.scores, int(shares.argmax()), self._seen)
-        known, none = (max(-float(np.logaddexp(0.0, -odds)), math.log(LEAST)) for odds in (margin, -margin))
-        return np.append(classes + known, none)
+        rows = max(1, round(self._over_seconds / self._hop), self._rejection.over)
+        self._evidence.append(float(self._rejection.evidence(prediction.scores)))
+        while len(self._evidence) > rows:
+            self._evidence.popleft()
+        known = sum(self._evidence) / len(self._evidence)
+        margin = self._rejection.margin(known, int(shares.argmax()), self._seen)
+        there, none = (max(-float(np.logaddexp(0.0, -odds)), math.log(LEAST)) for odds in (margin, -margin))
+        return np.append(classes + there, none)
 
     def _over(self) -> list[Segment]:
         """What there is up to a gap or the end."""

@@ -42,5 +42,6 @@ def segmenter(
     least = prediction.least_of(model.least)
     if model.score_kind == "softmax" and least and model.order is None and not rule.has_thresholds:
         smoothed = prediction.smooth is not None
-        return LikeliestSegments(source, model.rejection, rule, least, named, tally, smoothed)
+        over = model.smoothing if prediction.smooth is None else prediction.smooth
+        return LikeliestSegments(source, model.rejection, rule, least, named, tally, smoothed, over)
     return SegmentMerger(source, model.score_kind, rule, joined, least, named, tally)
