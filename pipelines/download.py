@@ -28,6 +28,10 @@ class UnexpectedFileError(MissingDependencyError):
     """What the address gave is not the file that was asked for."""
 
 
+class RefusedError(MissingDependencyError):
+    """The server answers, and does not give this file: trying again is of no use."""
+
+
 @dataclass(frozen=True)
 class Download:
     """What to fetch and what it must be."""
@@ -102,9 +106,7 @@ def _fetch(request: Download, part: Path, on_progress: Progress | None) -> bool:
             if error.code == 416:  # nothing left after `before`: the checksum decides whether that is all of it
                 return resumed
             if error.code < 500:
-                raise MissingDependencyError(
-                    f"cannot download {request.url}: HTTP {error.code} {error.reason}"
-                ) from error
+                raise RefusedError(f"cannot download {request.url}: HTTP {error.code} {error.reason}") from error
             reason = f"HTTP {error.code} {error.reason}"
         except urllib.error.URLError as error:
             system = error.reason if isinstance(error.reason, OSError) else None

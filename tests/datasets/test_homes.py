@@ -159,6 +159,17 @@ def test_an_interrupted_download_is_gone_on_with(home: DatasetHome, server: Serv
     assert (tmp_path / "data" / SOURCE).is_file()
 
 
+def test_a_home_that_has_moved(home: DatasetHome, server: Server, tmp_path: Path) -> None:
+    server.behaviour.status = 404
+    with pytest.raises(MissingDependencyError, match="HTTP 404") as refusal:
+        get_dataset(home, tmp_path / "data")
+    assert str(refusal.value).endswith(
+        f"its home may have moved: unpack a copy from elsewhere into a folder, and name that where it is used "
+        f"(--dataset {home.dataset} --root FOLDER)"
+    )
+    assert [path.name for path in tmp_path.iterdir()] in ([], ["cache"])
+
+
 def test_a_wrong_checksum_leaves_nothing(home: DatasetHome, tmp_path: Path) -> None:
     with pytest.raises(UnexpectedFileError, match="not the file that was expected"):
         get_dataset(replace(home, sha256="0" * 64), tmp_path / "data")

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipelines.datasets.opening import ROOT_VARIABLE
-from pipelines.download import Download, Progress, UnexpectedFileError, download
+from pipelines.download import Download, Progress, RefusedError, UnexpectedFileError, download
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.file_lock import file_lock
 from pipelines.files import file_sha256, unwritable, write_text
@@ -142,6 +142,11 @@ def _fetch(home: DatasetHome, root: Path, on_progress: Progress | None, accept_c
     archive = root.with_name(f".{root.name}.{home.file}")
     try:
         download(Download(home.url, archive, known, most=SLACK * home.about_size, otherwise=OTHERWISE), on_progress)
+    except RefusedError as error:
+        raise RefusedError(
+            f"{error}; its home may have moved: unpack a copy from elsewhere into a folder, and name that where it is "
+            f"used (--dataset {home.dataset} --root FOLDER)"
+        ) from error
     except UnexpectedFileError as error:
         if home.sha256 or known is None:
             raise
