@@ -91,6 +91,24 @@ class FeatureStream:
     def _sound_due(self, row: int) -> float:
         return max(part.extractor.due(row) / part.extractor.sample_rate for part in self._audio)
 
+    def skip_to(self, row: int) -> bool:
+        """Leave out the rows before row number `row`, and the work for them; False where this cannot be done.
+
+        The sound goes on: that of the rows between is pushed too, and costs next to nothing.
+        """
+        windowed = [part.extractor for part in self._parts if isinstance(part, _AudioPart)]
+        if len(windowed) < len(self._parts) or row < self.rows_given:
+            return False
+        extractors = [one for one in windowed if isinstance(one, WindowedExtractor)]
+        if len(extractors) < len(windowed):
+            return False
+        for extractor in extractors:
+            extractor.skip_to(row)
+        for part in self._parts:
+            part.rows.clear()
+        self.rows_given = row
+        return True
+
     def push_audio(self, samples: NDArray[np.float32], rate: int) -> Rows:
         """(n,) mono samples at `rate` Hz, which must stay the same -> (rows, width)."""
         self.accept_audio(samples, rate)

@@ -263,3 +263,28 @@ def test_sound_is_due_when_the_last_extractor_has_its_own() -> None:
     assert stream.sound_due_after(-1.0) == pytest.approx(0.5)
     assert stream.sound_due_after(0.5) == pytest.approx(0.75)
     assert stream.sound_due_after(100.1) == pytest.approx(100.25)
+
+
+@pytest.mark.parametrize("name", ["logmel", "musicnn", "speech"])
+@pytest.mark.parametrize("known", [0.0, 0.9, 2.3])
+def test_rows_after_some_that_are_left_out_are_those_of_the_whole(name: str, known: float) -> None:
+    """Whether the skip begins in sound that was pushed or in sound that is still to come."""
+    hop, skipped = 0.08, 30
+    sound = np.random.default_rng(0).normal(0, 0.1, 16_000 * 4).astype(np.float32)
+
+    def stream() -> FeatureStream:
+        return FeatureStream([build_audio_extractor(name, hop)], hop)
+
+    whole = stream().push_audio(sound, 16_000)
+    late = stream()
+    pushed = round(known * 16_000)
+    before = late.push_audio(sound[:pushed], 16_000)
+    assert late.skip_to(skipped) and late.rows_given == skipped
+    parts = [late.push_audio(piece, 16_000) for piece in np.array_split(sound[pushed:], 7)]
+    np.testing.assert_array_equal(before, whole[: len(before)])
+    np.testing.assert_allclose(np.concatenate(parts), whole[skipped:], rtol=1e-4, atol=1e-4)
+    assert not stream().skip_to(-1)
+
+
+def test_pictures_are_not_left_out() -> None:
+    assert not FeatureStream([logmel(), Means()], HOP).skip_to(3)

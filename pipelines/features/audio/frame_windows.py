@@ -76,6 +76,17 @@ class FrameWindows:
             self._frames = self._frames[known:].copy()
             self._first += known
 
+    def skip_to(self, frame: int) -> None:
+        """As `forget_before`; frames before `frame` that were never computed will not be."""
+        self.forget_before(frame)
+        if frame <= self._first:
+            return
+        passed = (frame - self._first) * self.front_end.frame_hop  # samples: no frame is left
+        samples = self.waiting
+        self._samples = [samples[passed:].copy()]
+        self._skip += max(0, passed - len(samples))
+        self._first = frame
+
 
 def compute_frames(streams: Sequence[FrameWindows]) -> None:
     """All frames that the sound of some streams gives."""

@@ -135,6 +135,12 @@ class WindowedExtractor:
             raise InputError("the audio has samples that are NaN or infinite: decode it again or repair it first")
         self._hear(samples)
 
+    def skip_to(self, row: int) -> None:
+        """Leave out the rows before a row, and their work. It sees the sound before it, and remembers no row."""
+        self._next = max(self._next, row)
+        self._windows.skip_to(self._first_frame(self._next))
+        self._memory.clear()
+
     def flush(self) -> Rows:
         """End the stream: the rows that wait for samples that will not come, with silence in their place."""
         if self._ended:

@@ -44,6 +44,7 @@ class MediaPlayer:
         self._first_row = 0
         self._skipped = 0  # rows of this pass before the first of `_stream`
         self._cut = 0.0  # media seconds: what comes before is not looked at
+        self._caught_up = 0.0  # media seconds: what comes before is late, and dealt with
         self._may_skip = False  # one row at least comes between two skips
         self._seconds = 0.0  # spent on features since the last row
         self._stream = self._new_stream(0)
@@ -116,7 +117,7 @@ class MediaPlayer:
         stream = self.emitter.context.model.feature_streams.new()
         stream.origin = self._options.start + row * stream.spec.hop
         self._skipped = row
-        self._cut = stream.origin if row else 0.0
+        self._cut = self._caught_up = stream.origin if row else 0.0
         self._may_skip = False
         return stream
 
@@ -179,7 +180,7 @@ class MediaPlayer:
                 skipping = True
                 continue
             if skipping:
-                self._skip_to_now()
+                self._skip_to_now(gap=True)
                 self.emitter.restart_window()
                 skipping = False
             elif (paused := (yield from control.stand_still())) and self.clock.started:
@@ -228,21 +229,28 @@ class MediaPlayer:
 
     def _keep_up(self, media: float) -> None:
         """Deal with being late: skip to now, or let the clock stand still."""
-        if self._unpaced or not self.clock.started or media <= self._cut:
+        if self._unpaced or not self.clock.started or media <= self._caught_up:
             return
         lag = self.clock.lag(media)
         if lag <= self._options.most_lag:
             return
         if self.emitter.drops and self._may_skip:
-            self.emitter.context.on_dropped(self.emitter.number, self._skip_to_now())
+            self.emitter.context.on_dropped(self.emitter.number, self._skip_to_now(gap=False))
         elif self.emitter.drops or not self.live:
             # Nothing is left to skip: the source itself is late, or nothing may be dropped.
             self.clock.pause(lag)
 
-    def _skip_to_now(self) -> int:
-        """Leave out what lies before the media time that is played now; how many rows."""
+    def _skip_to_now(self, gap: bool) -> int:
+        """Leave out what lies before the media time that is played now; how many rows. gap: some of it never came.
+
+        A stream that begins anew takes ten times as long for its first rows: who is late for once would stay it.
+        """
         row = int(min(math.ceil((self.clock.now() - self._options.start) / self.hop), self._rows_in_all))
-        self._stream = self._new_stream(row)
+        if not gap and self._stream.skip_to(row - self._skipped):
+            self._caught_up = self._options.start + row * self.hop
+            self._may_skip = False
+        else:
+            self._stream = self._new_stream(row)
         return self.emitter.skip_to(self._first_row + row)
 
     @property
