@@ -61,6 +61,7 @@ def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
         "weights/models/sound-events.safetensors",
         "weights/models/music-genre.safetensors",
         "weights/models/spoken-digits.safetensors",
+        "weights/models/spoken-digits.recordings.txt",
         "weights/recipes/sound-events.toml",
         "weights/musicnn_msd_vgg.safetensors",
         "weights/speech_embedding.safetensors",

@@ -12,6 +12,7 @@ from pipelines.untrusted.parsing import json_value
 from pipelines.wording import did_you_mean
 
 SUFFIX = ".safetensors"
+RECORDINGS = ".recordings.txt"
 _LARGEST_HEADER = 100_000_000  # bytes, as in the safetensors library
 
 
@@ -36,6 +37,17 @@ def builtin_names() -> list[str]:
     """The names of all built-in models, sorted."""
     folder = models_folder()
     return sorted(path.stem for path in folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+
+
+def builtin_recordings(path: Path) -> frozenset[str]:
+    """The names, without endings, of the recordings that a built-in model was trained on; empty where none are listed.
+
+    They stand in `weights/models/NAME.recordings.txt`, one a line.
+    """
+    listed = path.with_suffix(RECORDINGS)
+    if path.parent != models_folder() or not listed.is_file():
+        return frozenset()
+    return frozenset(listed.read_text(encoding="utf-8").split())
 
 
 def builtin_models() -> list[BuiltinModel]:

@@ -30,3 +30,9 @@ class Item:
     duration: float | None = None  # seconds, where it is known without decoding
     group: str | None = None  # what must not be divided between splits: a speaker, a fold
     copy_of: str | None = None  # the item that it is a changed copy of
+    made_of: tuple[str, ...] = ()  # names of the recordings that a stream was mixed from, or drawn from with others
+
+    @property
+    def recordings(self) -> tuple[str, ...]:
+        """The names, without folders, of the recordings in it."""
+        return self.made_of or (self.name.rpartition("/")[2],)

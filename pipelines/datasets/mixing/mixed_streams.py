@@ -96,6 +96,7 @@ def mixed_streams(
     stem = "-".join([name, *([group] if group else []), *([] if group and split != "train" else [split])])
     paths = [take.path for take in takes]
     folder = prepared_folder(stem, identity, lambda place: _mix_all(place, split, takes, options), paths)
+    made_of = tuple(path.stem for path in paths)
     index: list[dict[str, Any]] = json.loads((folder / INDEX).read_text(encoding="utf-8"))
     return [
         Item(
@@ -105,6 +106,7 @@ def mixed_streams(
             segments=tuple(Segment(start, end, int(label)) for start, end, label in entry["events"]),
             duration=float(entry["duration"]),
             group=None if split == "train" else group,
+            made_of=made_of,
         )
         for entry in index
     ]

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import torch
 
+from pipelines.checkpoints.builtin import builtin_recordings
 from pipelines.checkpoints.checkpoint import Checkpoint, default_class_names
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.rows.feature_cache import OnItem
 from pipelines.errors import CotransError
 from pipelines.evaluation.data.contenders import load_contender
 from pipelines.evaluation.data.scored_data import ScoredData
-from pipelines.evaluation.data.training_overlap import called, seen_in_training
+from pipelines.evaluation.data.training_overlap import called, recordings_seen, seen_in_training
 from pipelines.evaluation.model_evaluation import check_class_names
 from pipelines.running.runner import Damage
 
@@ -70,6 +71,8 @@ def _with_hop(dataset: Dataset, checkpoint: Checkpoint) -> Dataset:
 
 def _seen(path: Path, data: ScoredData) -> str | None:
     """A remark where a model may have seen what it is scored on."""
+    if builtin_recordings(path):
+        return recordings_seen(path, data.dataset, data.part)
     if data.other_data:
         return None  # said already, and it cannot be both
     return seen_in_training(path, data.dataset.name, data.dataset.root, data.part, data.options)

@@ -1,7 +1,7 @@
 """What a model may have seen in training of the data that it is scored on.
 
 A checkpoint says which dataset it was trained on and how that was divided; the folder of a run also says where the
-data stood.
+data stood. Of built-in models the recordings are known by name.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.checkpoints.builtin import models_folder
-from pipelines.datasets.dataset import ALL
+from pipelines.checkpoints.builtin import builtin_recordings, models_folder
+from pipelines.datasets.dataset import ALL, Dataset
 from pipelines.datasets.options import dividing_options
 from pipelines.datasets.own.folder import TABLES
 from pipelines.errors import CotransError
-from pipelines.evaluation.data.contenders import training_record
+from pipelines.evaluation.data.contenders import BUILT_IN, training_record
 from pipelines.training.artifacts import RunFolder
 
 
@@ -85,6 +85,24 @@ def seen_in_training(path: Path, dataset: str, root: Path, part: str, options: M
         f"{called(path)} was trained with {_said(trained)}, and is scored with {_said(scored)}: it may have seen what "
         "it is scored on"
     )
+
+
+def recordings_seen(path: Path, dataset: Dataset, part: str) -> str | None:
+    """A remark where a built-in model is scored on recordings that it was trained on, whatever folder they are in."""
+    trained_on = builtin_recordings(path)
+    scored = {name for item in dataset.split(part) for name in item.recordings}
+    # A bare number may be anybody's, unless the dataset is known.
+    own = BUILT_IN.get(dataset.name) == path.stem
+    seen = {name for name in scored & trained_on if own or not name.isdigit()}
+    if not seen:
+        return None
+    if len(scored) == 1:
+        which = "the recording"
+    elif seen == scored:
+        which = f"all {len(scored):,} recordings"
+    else:
+        which = f"{len(seen):,} of the {len(scored):,} recordings"
+    return f"{called(path)} was trained on {which} that it is scored on: the score says little about new ones"
 
 
 def called(path: Path) -> str:
