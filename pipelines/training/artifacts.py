@@ -3,7 +3,7 @@
 | file | what it holds |
 | --- | --- |
 | config.toml | the whole recipe, as it was run |
-| environment.json | versions, machine, seed, command |
+| environment.json | versions, machine, seed, the command that began the run and those that went on with it |
 | metrics.csv | one row for each epoch |
 | curves.png | the same as a picture |
 | report.html | the same as a page, written anew after every epoch |
@@ -11,7 +11,7 @@
 | best.safetensors, last.safetensors | checkpoints that `stream`, `evaluate` and `flops` take |
 | state.pt | optimiser, averages and counters, for --resume |
 | summary.json | the result |
-| README.md | the model card: data, scores, confusion, features, command |
+| README.md | the model card: data, scores, confusion, features, commands |
 
 Every file is written beside its place and then moved there, so the last good one survives whatever happens.
 """
@@ -96,11 +96,39 @@ class RunFolder:
 
     def begin(self, recipe: Recipe, environment: Mapping[str, Any], again: bool = False) -> None:
         """Start a run here; a folder that holds one already is refused, unless it is that one, `again`."""
+        before = self.commands() if again else ()
         if not again:
             require_free(self.path)
         with self.writing():
             write_text(self.config, recipe_text(recipe))
             write_text(self.path / ENVIRONMENT, _json(environment))
+            self._keep_commands(before, str(environment["command"]))
+
+    def go_on(self, command: str) -> None:
+        """The run goes on by another command: that is kept, too."""
+        with self.writing():
+            self._keep_commands(self.commands(), command)
+
+    def commands(self) -> tuple[str, ...]:
+        """The command that began the run, and those that went on with it."""
+        environment = self._environment()
+        later = environment.get("resumed", [])
+        commands = (environment.get("command"), *(later if isinstance(later, list) else []))
+        return tuple(command for command in commands if isinstance(command, str))
+
+    def _keep_commands(self, before: tuple[str, ...], command: str) -> None:
+        """A worker that begins again says the same once more: that is no other command."""
+        first, *later = before if command in before[-1:] else (*before, command)
+        values = {**self._environment(), "command": first, **({"resumed": later} if later else {})}
+        write_text(self.path / ENVIRONMENT, _json(values))
+
+    def _environment(self) -> dict[str, Any]:
+        """environment.json; empty where it is not there, or not what we wrote: nothing depends on it."""
+        try:
+            values = json.loads((self.path / ENVIRONMENT).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return values if isinstance(values, dict) else {}
 
     def extend(self, recipe: Recipe) -> None:
         """The run goes on with more or fewer epochs than it was begun with: it is not finished any more."""

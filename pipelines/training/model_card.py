@@ -30,9 +30,12 @@ def model_card(
     scores: Scores | None,
     single_rows: float | None,
     confusion: Confusion | None,
-    command: str,
+    commands: Sequence[str],
 ) -> str:
-    """The card in Markdown. single_rows: the score of the best classifier without memory."""
+    """The card in Markdown. single_rows: the score of the best classifier without memory.
+
+    commands: the one that began the run, and those that went on with it.
+    """
     names = data.dataset.class_names
     sections = [
         f"# {data.dataset.root.name or data.dataset.name}: {len(names)} classes\n",
@@ -48,7 +51,7 @@ def model_card(
         _features(data.spec, data.width),
         f"One answer for each row, from the last {config.window} rows.\n",
         "## How it was made\n",
-        f"    {command}\n",
+        "".join(f"    {command}\n" for command in commands),
         "The whole recipe is in `config.toml`, versions and machine in `environment.json`.\n",
         "## Limits\n",
         "It knows its classes and nothing else. The scores are of recordings like those it was trained on: other "

@@ -178,6 +178,8 @@ def train_on(
     trainer = Trainer(model, problem, recipe, folder, group, observer)
     if state is not None:
         trainer.restore(state)
+        if group.main:
+            folder.go_on(command_line())
     elif group.main:
         if resume:
             observer(Remark("the run ended before its first epoch was saved: it begins again"))
@@ -210,7 +212,7 @@ def train_on(
         if problem.validator is not None:  # the checkpoint standardises by itself
             confusion = replace(problem.validator, statistics=None).confusion(best)
         single_rows = None if baseline is None else baseline.best
-        folder.write_card(model_card(data, config, result.scores, single_rows, confusion, command_line()))
+        folder.write_card(model_card(data, config, result.scores, single_rows, confusion, folder.commands()))
     return result
 
 

@@ -90,6 +90,30 @@ def test_learns_tiny_clips(tmp_path: Path, preset: str) -> None:
     assert (result.scores.accuracy_mean is not None) == (preset == "cotrans-b1")
 
 
+@pytest.mark.parametrize("saved", [True, False])
+def test_the_card_has_the_command_that_began_a_run_and_those_that_went_on(
+    saved: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def command(*arguments: str) -> None:
+        monkeypatch.setattr("sys.argv", ["cotrans", *arguments])
+
+    folder = RunFolder(tmp_path / "run")
+    command("train", "clips")
+    with pytest.raises(TrainingInterrupted):
+        train_on(stream_data(), tiny_recipe(), folder, observer=InterruptAfter(7))
+    if not saved:
+        folder.state.unlink()  # killed before its first epoch was saved
+    command("train", "--resume", "run")
+    train_on(stream_data(), folder.recipe(), folder, resume=True)
+    made = "## How it was made\n\n    cotrans train clips\n    cotrans train --resume run\n\nThe whole recipe"
+    assert made in (folder.path / "README.md").read_text()
+    folder.go_on("cotrans train --resume run")  # the same again is no other command
+    folder.go_on("cotrans train --resume run --epochs 9")
+    begun, *later = folder.commands()
+    assert begun == "cotrans train clips"
+    assert later == ["cotrans train --resume run", "cotrans train --resume run --epochs 9"]
+
+
 @pytest.mark.parametrize(
     ("changes", "training", "steps"),
     [

@@ -25,4 +25,4 @@ def test_changed_copies_are_no_recordings(copies: int, said: str) -> None:
     dataset = SimpleNamespace(items=[*own, *made], class_names=("x", "y"), root=root, name="folder")
     data: Any = SimpleNamespace(dataset=dataset, train=[*own[:2], *made], validation=own[2:], spec=None, width=3)
     config: Any = SimpleNamespace(window=4)
-    assert said in model_card(data, config, None, None, None, "cotrans train clips")
+    assert said in model_card(data, config, None, None, None, ["cotrans train clips"])
