@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, TextIO
 
 from pipelines.errors import CheckpointError, InputError, UsageError
 from pipelines.files import check_writable, refuse_overwriting, unwritable, write_text
+from pipelines.streaming.messages import Remark
 from pipelines.streaming.observing import Observer
 from pipelines.streaming.options import PlayOptions, PredictionOptions
 from pipelines.streaming.output.choice import OutputOptions, make_sink, output_files
 from pipelines.streaming.output.formats import SUBTITLES
+from pipelines.streaming.output.piped_sink import PipedSink
 from pipelines.streaming.output.segments import SegmentTally
 from pipelines.streaming.output.sinks import Sink
 from pipelines.streaming.output.summary import Summary
@@ -101,6 +103,8 @@ class StreamRun:
                     state,
                     self._tally,
                 )
+            if options.output.out is None and self._others():
+                sink = PipedSink(sink, self._reader_left)
             self._sinks.append(sink)
         if options.overlay is not None:
             from pipelines.streaming.output.overlay import Overlay
@@ -147,14 +151,18 @@ class StreamRun:
     @property
     def written(self) -> list[Path]:
         """The files, and the folder of files, that are there now."""
+        out = self._options.output.out if self._options.output is not None else None
+        return [path for path in (out, *self._others()) if path is not None and path.exists()]
+
+    def _others(self) -> list[Path]:
+        """The files that are written beside the predictions."""
         options = self._options
-        named = [
-            options.output.out if options.output is not None else None,
-            options.overlay,
-            options.summary,
-            None if options.report is None else options.report.path,
-        ]
-        return [path for path in named if path is not None and path.exists()]
+        named = (options.overlay, options.summary, None if options.report is None else options.report.path)
+        return [path for path in named if path is not None]
+
+    def _reader_left(self) -> None:
+        others = " and ".join(map(str, self._others()))
+        self._observer.remark(Remark("standard output", f"nobody reads it any more; it goes on for {others}"))
 
     def stop(self) -> None:
         """End soon; from any thread."""
