@@ -105,6 +105,8 @@ class ContinualModel(nn.Module):
 
         NonFiniteInputError names rows of `state`.
         """
+        if len({*streams}) < len(streams) or not all(0 <= row < state.batch_size for row in streams):
+            raise InputError(f"rows {list(streams)} are not different ones of a state of {state.batch_size}")
         try:
             self._check(tokens, len(streams), None)
         except NonFiniteInputError as error:

@@ -13,17 +13,51 @@ from pipelines.model.linear.int8 import Int8Projection
 from pipelines.model.linear.int8_fbgemm import FbgemmInt8Projection
 from pipelines.model.linear.projection import Projection
 from pipelines.model.native import library
-from pipelines.model.state import RetroactiveState, SingleOutputState
+from pipelines.model.state import AgeTables, RetroactiveState, SingleOutputState, StreamState
 from pipelines.model.transformer.block import NORM_EPSILON, Block
 
-FLOAT32, FLOAT16, INT8 = range(3)
+KINDS = {torch.float32: 0, torch.float16: 1, torch.int8: 2}  # of weights
 LAYERS = {"projection": "in_projection", "output": "out_projection", "expand": "expand", "contract": "contract"}
 KNOWN = (Projection, Float16Projection, Int8Projection, FbgemmInt8Projection)
 
 
 def is_known(block: Block) -> bool:
-    """Whether the kernels have the layers of a block."""
-    return all(type(getattr(block, name)) in KNOWN for name in LAYERS.values())
+    """Whether the kernels have the layers of a block, and read its weights as they lie there."""
+    layers = [getattr(block, name) for name in LAYERS.values()]
+    if not all(type(layer) in KNOWN for layer in layers):
+        return False
+    norms = (block.attention_norm, block.feed_forward_norm)
+    vectors = (*(layer.bias for layer in layers if layer.bias is not None), *(norm.weight for norm in norms))
+    weights = [_by_output(layer) for layer in layers]
+    return (
+        all(tensor.dtype == torch.float32 for tensor in (*vectors, *(norm.bias for norm in norms)))
+        and all(weight.dtype in KINDS for weight in weights)
+        and all(tensor.is_contiguous() and tensor.is_cpu for tensor in (*vectors, *weights))
+    )
+
+
+def is_as_made(state: StreamState, blocks: tuple[Block, ...]) -> bool:
+    """Whether the rings of a state have the sizes and types of those that these blocks make, without gaps."""
+    pairs = [(state.position, torch.empty(1, dtype=torch.long))]
+    for block, rings in zip(blocks, state.blocks, strict=False):  # a model may remember more than blocks
+        if isinstance(rings, RetroactiveState):
+            pairs += zip(rings, block.retroactive_state(1, None), strict=True)
+        elif isinstance(rings, SingleOutputState):
+            pairs += zip(rings, block.single_output_state(1, None), strict=True)
+    config = blocks[0].config
+    aged = state.tables.bias.shape if isinstance(state.tables, AgeTables) else None
+    return aged in (None, (config.blocks, config.heads, 2 * config.window)) and all(
+        ring.shape == (state.batch_size, *made.shape[1:])
+        and ring.dtype == made.dtype
+        and ring.is_contiguous()
+        and ring.is_cpu
+        for ring, made in pairs
+    )
+
+
+def _by_output(layer: Projection) -> Tensor:
+    """Weights (out, in)."""
+    return layer.weight.t() if isinstance(layer, Int8Projection) else layer.weight
 
 
 class Described:
@@ -34,18 +68,18 @@ class Described:
 
     def linear(self, layer: Projection) -> library.Linear:
         """A layer of any precision."""
+        weight = _by_output(layer)
         about = library.Linear(
-            bias=self._address(layer.bias), outputs=layer.out_features, inputs=layer.in_features, kind=FLOAT32
+            weight=self._address(weight),
+            bias=self._address(layer.bias),
+            outputs=layer.out_features,
+            inputs=layer.in_features,
+            kind=KINDS[weight.dtype],
         )
         if isinstance(layer, Int8Projection):
-            weight = layer.weight.t()  # (out, in)
-            about.kind, about.parts, about.largest = INT8, 2 if layer.fine else 1, layer.largest
+            about.parts, about.largest = 2 if layer.fine else 1, layer.largest
             about.scale = self._address(layer.scale)
             about.sums = self._address(weight.sum(dim=1, dtype=torch.int32) * 128)
-        else:
-            weight = layer.weight
-            about.kind = FLOAT16 if weight.dtype == torch.float16 else FLOAT32
-        about.weight = self._address(weight)
         return about
 
     def block(
@@ -74,7 +108,8 @@ class Described:
             about.age_bias = self._address(age_bias)
         hidden = block.config.feed_forward
         bytes_ = 2 * (max(width, hidden) + 63)
-        about.scratch = self._address(torch.empty(6 * width + block.config.window + hidden + bytes_ // 4 + 1))
+        numbers = 6 * width + block.config.window + hidden + bytes_ // 4 + 1
+        about.scratch = self._address(torch.empty(numbers, dtype=torch.float32))
         return about
 
     def rows(self, block: Block, state: RetroactiveState) -> library.Rows:
@@ -95,5 +130,5 @@ class Described:
         if tensor is None:
             return None
         assert tensor.is_contiguous() and tensor.is_cpu
-        self._held.append(tensor)
+        self._held.append(tensor.detach())  # a parameter itself may be moved elsewhere
         return c_void_p(tensor.data_ptr())

@@ -81,14 +81,19 @@ enum { FAR = 1 << 18 };
 PRODUCT(product_float, float, load, load_part)
 PRODUCT(product_half, uint16_t, load_half, load_half_part)
 
-/* Numbers from -largest to largest, and zeros to the end of the last 64; what 1 is worth. `rest`: what rounding took. */
+/* Numbers from -largest to largest, and zeros to the end of the last 64; what 1 is worth. `rest`: what rounding took.
+ *
+ * That is NaN where a number is not finite, and so is all that is made of the row. */
 static float scaled(const float *x, int in, int largest_number, int8_t *whole, int8_t *rest) {
-    floats most = all(0.0f);
+    floats most = all(0.0f), broken = most; /* a number minus itself is 0, or NaN where it is not finite */
     int i = 0;
-    for (; i + V <= in; i += V) most = largest_of(most, magnitude(load(x + i)));
-    if (i < in) most = largest_of(most, magnitude(load_part(x + i, in - i)));
+    for (; i < in; i += V) {
+        floats part = in - i < V ? load_part(x + i, in - i) : load(x + i);
+        most = largest_of(most, magnitude(part));
+        broken = add(broken, sub(part, part));
+    }
     float top = largest(most);
-    float worth = (top > TINY ? top : TINY) * (1.0f / (float)largest_number);
+    float worth = (top > TINY ? top : TINY) * (1.0f / (float)largest_number) + sum(broken);
     int padded = (in + 63) / 64 * 64;
     for (i = 0; i < in; i++) {
         float number = x[i] / worth, coarse = rintf(number);

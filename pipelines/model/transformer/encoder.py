@@ -7,7 +7,7 @@ Rows stay in ring order all the way: nothing after the positional encoding depen
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -86,6 +86,14 @@ class ContinualEncoder(nn.Module):
         self._can_be_alone = may_step_alone(config)
         self._lone: LoneStream | NativeStream | None = None
         self._stepped = 0
+
+    def _apply(self, *arguments: Any, **named: Any) -> Any:
+        self._lone = None  # it may know where weights were
+        return super()._apply(*arguments, **named)  # type: ignore[no-untyped-call]
+
+    def _load_from_state_dict(self, *arguments: Any, **named: Any) -> None:
+        self._lone = None
+        super()._load_from_state_dict(*arguments, **named)
 
     @property
     def banded(self) -> bool:

@@ -140,7 +140,7 @@ class ContinualTransformer(ContinualModel):
     def _step_some_(self, tokens: Tensor, state: StreamState, streams: Sequence[int]) -> Tensor:
         if self.decoder is None and self.recall is None and self.reading is None:
             entering = self._token(tokens)
-            rows = self.encoder.step_some_(entering.token, state, torch.tensor(streams))
+            rows = self.encoder.step_some_(entering.token, state, torch.tensor(streams, dtype=torch.long, device="cpu"))
             if rows is not None:
                 return self._classify(self._normed(rows), entering)
         return super()._step_some_(tokens, state, streams)

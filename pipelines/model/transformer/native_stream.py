@@ -15,7 +15,7 @@ from torch.nn import LayerNorm
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from pipelines.model.linear.projection import Projection
-from pipelines.model.native.described import LAYERS, Described, is_known
+from pipelines.model.native.described import LAYERS, Described, is_as_made, is_known
 from pipelines.model.native.library import Kernels
 from pipelines.model.state import AgeTables, RetroactiveState, SingleOutputState, StreamState
 from pipelines.model.transformer.block import Block
@@ -34,7 +34,7 @@ class NativeStream:
         self.state = state
         self._position = state.position.numpy()
         # Tensors of inference mode could be written in inference mode only.
-        with torch.inference_mode(False), torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad(), torch.device("cpu"):
             self._first = torch.zeros(1, dtype=torch.long)
             self._blocks: list[Step] = []
             self._from = 0  # tokens that a stream must have seen
@@ -57,19 +57,17 @@ class NativeStream:
         """
         if not state.position.is_cpu or blocks[0].attention_norm.weight.dtype != torch.float32:
             return False
-        if not all(map(is_known, blocks)):
-            return False
         if isinstance(state.blocks[0], RetroactiveState):
-            return (
-                state.batch_size == 1
-                and len(blocks) > 1
-                and state.tables is None
-                and not any(block.lag for block in blocks)
+            lags = any(block.lag for block in blocks)
+            fits = state.batch_size == 1 and len(blocks) > 1 and state.tables is None and not lags
+        else:
+            weights = [getattr(blocks[0], name) for name in LAYERS.values()]
+            plain = all(type(layer) is Projection for layer in weights)
+            shared = (
+                plain and sum(layer.weight.numel() for layer in weights) > SMALL_BLOCK and torch.get_num_threads() > 1
             )
-        weights = [getattr(blocks[0], name) for name in LAYERS.values()]
-        plain = all(type(layer) is Projection for layer in weights)
-        shared = plain and sum(layer.weight.numel() for layer in weights) > SMALL_BLOCK and torch.get_num_threads() > 1
-        return not shared and all(isinstance(ring, SingleOutputState) for ring in state.blocks[: len(blocks)])
+            fits = not shared and all(isinstance(ring, SingleOutputState) for ring in state.blocks[: len(blocks)])
+        return fits and all(map(is_known, blocks)) and is_as_made(state, blocks)
 
     def takes(self, token: Tensor, state: StreamState) -> bool:
         """Whether the next step of these streams can be taken here, and nobody counts operators."""
@@ -154,8 +152,8 @@ class _Finish:
         self._kernels, self._block = kernels, block
         config = block.config
         self._size = (config.window, config.width)
-        self._mixed, self._total, self._normed = (torch.empty(self._size) for _ in range(3))
-        self._hidden = torch.empty(config.window, config.feed_forward)
+        self._mixed, self._total, self._normed = (torch.empty(self._size, dtype=torch.float32) for _ in range(3))
+        self._hidden = torch.empty(config.window, config.feed_forward, dtype=torch.float32)
         self._gelu = config.activation == "gelu"
 
     def __call__(self, rows: Tensor, attended: Tensor) -> Tensor:
