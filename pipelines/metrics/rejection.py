@@ -41,7 +41,6 @@ MARGIN = 1e-3  # by which a fitted threshold lies above the evidence that it mus
 TEMPERATURES = np.geomspace(0.25, 4.0, 49)
 MOST_OVER = 10_000  # rows
 BINS = 10  # of the calibration error
-SMALLEST = 1e-9  # probability whose odds are told
 # What the logarithm of the highest probability counts for beside the energy: chosen on the folds of sound-events, where
 # foreign sounds that were kept out are turned away more and more often up to here.
 CLEARNESS = 3.0
@@ -88,13 +87,6 @@ class Rejection:
         known = float(self.evidence(logits[-self.over :]).mean())
         return known >= self.threshold_of(int(logits[-1].argmax()), len(logits))
 
-    def margin(self, known: float, best: int, rows: int | None = None) -> float:
-        """How far evidence is above the threshold, in the logarithm of odds. best, rows: as in `threshold_of`."""
-        threshold = self.threshold_of(best, rows)
-        if self.statistic != "probability":
-            return known - threshold
-        return _odds(known) - _odds(threshold)
-
     def probabilities(self, logits: Logits, kind: ScoreKind) -> Values:
         """(…, classes) to (…, classes), honest ones."""
         return probabilities(logits / self.temperature, kind)
@@ -117,12 +109,6 @@ class Rejection:
             return cls(statistic, float(value["threshold"]), float(value["temperature"]), early, by_class, over, by_row)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(f"not a rejection rule: {error}") from error
-
-
-def _odds(probability: float) -> float:
-    """The logarithm of the odds, of one that is never quite 0 or 1."""
-    within = min(max(probability, SMALLEST), 1.0 - SMALLEST)
-    return math.log(within / (1.0 - within))
 
 
 def evidence(logits: Logits, statistic: Statistic, temperature: float = 1.0) -> Values:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pipelines.errors import InputError, UsageError
 from pipelines.streaming.options import PredictionOptions
 from pipelines.streaming.output.formats import DEFAULT, FORMATS, SUBTITLES, SUFFIXES, Content, SubtitleKind
-from pipelines.streaming.output.segmenting import Segmenter, segmenter
-from pipelines.streaming.output.segments import SegmentTally
+from pipelines.streaming.output.segments import SegmentMerger, SegmentTally
 from pipelines.streaming.output.sinks import FolderSink, FrameSink, SegmentSink, Sink
 from pipelines.streaming.sources.source import StreamSource
 
@@ -115,9 +114,11 @@ def make_sink(
     def model_of(number: int) -> StreamModel:
         return models[number % len(models)]
 
-    def merger(number: int, name: str) -> Segmenter:
-        rule, joined = rules[number % len(models)], isinstance(kind, SubtitleKind)
-        return segmenter(name, model_of(number), prediction, rule, joined, sources[number].model, tally)
+    def merger(number: int, name: str) -> SegmentMerger:
+        scores, rule = model_of(number).score_kind, rules[number % len(models)]
+        joined = isinstance(kind, SubtitleKind)
+        least = prediction.least_of(model_of(number).least)
+        return SegmentMerger(name, scores, rule, joined, least, sources[number].model, tally)
 
     def sink(where: Path | TextIO, state: Mapping[str, Any] | None) -> Sink:
         if isinstance(kind, SubtitleKind) or output.segments:

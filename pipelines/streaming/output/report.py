@@ -19,8 +19,7 @@ from pipelines.pages.truth import TruthTable
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.options import PredictionOptions
 from pipelines.streaming.output.report_options import ReportOptions
-from pipelines.streaming.output.segmenting import Segmenter, segmenter
-from pipelines.streaming.output.segments import SIGMOID_THRESHOLD, Segment, SegmentTally
+from pipelines.streaming.output.segments import SIGMOID_THRESHOLD, Segment, SegmentMerger, SegmentTally
 from pipelines.streaming.output.sinks import Event
 from pipelines.streaming.output.summary import Summary
 from pipelines.streaming.predicting.prediction import Prediction
@@ -34,7 +33,7 @@ from pipelines.wording import memory, quantity
 class _Kept:
     """What one source has given so far."""
 
-    merger: Segmenter
+    merger: SegmentMerger
     hop: float = 0.0  # seconds
     begins: array[float] = field(default_factory=lambda: array("d"))
     scores: bytearray = field(default_factory=bytearray)  # a byte for each class, row by row
@@ -94,7 +93,8 @@ class ReportSink:
         number = event.source_number
         if number not in self._kept:
             model, rule = self._model(number), self._rules[number % len(self._models)]
-            merger = segmenter(event.source, model, self._prediction, rule, tally=self._tally)
+            least = self._prediction.least_of(model.least)
+            merger = SegmentMerger(event.source, model.score_kind, rule, least=least, tally=self._tally)
             self._kept[number] = _Kept(merger, hop=event.end - event.begin)
         return self._kept[number]
 

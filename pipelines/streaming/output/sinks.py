@@ -9,8 +9,7 @@ from typing import Any, Protocol, TextIO
 from pipelines.errors import InputError
 from pipelines.streaming.messages import SourceEnded
 from pipelines.streaming.output.formats import Format, SegmentFormat
-from pipelines.streaming.output.segmenting import Segmenter
-from pipelines.streaming.output.segments import Segment
+from pipelines.streaming.output.segments import Segment, SegmentMerger
 from pipelines.streaming.output.text_target import TextTarget
 from pipelines.streaming.predicting.prediction import Prediction
 
@@ -59,7 +58,7 @@ class SegmentSink:
         self,
         target: Path | TextIO,
         form: SegmentFormat,
-        merger: Callable[[int, str], Segmenter],
+        merger: Callable[[int, str], SegmentMerger],
         class_names: Callable[[int], tuple[str, ...]],
         state: Mapping[str, Any] | None = None,
     ) -> None:
@@ -68,7 +67,7 @@ class SegmentSink:
         self._target = TextTarget(target, form.header(), state.get("position"))
         self._form, self._merger, self._class_names = form, merger, class_names
         self._written = int(state.get("written", 0))
-        self._mergers: dict[int, Segmenter] = {}
+        self._mergers: dict[int, SegmentMerger] = {}
         for number, (name, tracks) in state.get("open", {}).items():
             self._mergers[int(number)] = merger(int(number), name)
             self._mergers[int(number)].restore(tracks)

@@ -28,11 +28,6 @@ class LabelRule:
         """The user's threshold for a class; None: they have not said one."""
         return self.thresholds.get(label, self.threshold)
 
-    @property
-    def has_thresholds(self) -> bool:
-        """Whether the user has said any."""
-        return self.threshold is not None or bool(self.thresholds)
-
     def check_classes(self, class_names: Sequence[str]) -> None:
         """Refuse names of classes that the model does not have."""
         for option, names in (("--threshold", self.thresholds), ("--only", self.only), ("--hide", self.hidden)):
