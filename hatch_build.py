@@ -33,7 +33,7 @@ class NativeHook(BuildHookInterface):
             return
         try:
             library = compiled()
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:  # ValueError: a CC that is no command
             self.app.display_warning(f"cotrans is installed without its C kernels: {error}")
             return
         if library is not None:

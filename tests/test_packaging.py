@@ -82,7 +82,7 @@ def test_without_a_compiler_the_wheel_is_pure(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
-    for compiler, wanted in (("", "any"), ("false", "any")):  # none on the path; one that fails
+    for compiler, wanted in (("", "any"), ("false", "any"), ('gcc "', "any")):  # none on the path; fails; no command
         settings = {**os.environ, "PATH": str(tools)} if not compiler else {**os.environ, "CC": compiler}
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=settings)
         if done.returncode and "No matching distribution found for hatchling" in done.stdout + done.stderr:
