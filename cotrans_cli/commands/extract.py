@@ -204,8 +204,10 @@ def _progress() -> Iterator[OnProgress | None]:
     if not console.is_terminal:
         yield None
         return
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn
     from rich.progress import Progress as Bar
+
+    from cotrans_cli.display.time_left import TimeLeft
 
     wide = console.width >= ROOM_FOR_ALL
     columns = (
@@ -213,12 +215,11 @@ def _progress() -> Iterator[OnProgress | None]:
         BarColumn(),
         TaskProgressColumn(),
         *([TextColumn("{task.fields[rate]}")] if wide else []),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[left]}"),
+        TimeLeft(),
         *([TextColumn("{task.fields[current]}", markup=False)] if wide else []),
     )
     with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("extract", total=None, count="beginning", rate="", left="", current="")
+        task = bar.add_task("extract", total=None, count="beginning", rate="", current="")
 
         def show(progress: Progress) -> None:
             # Of the same width all the time: the bar would jump.
@@ -229,8 +230,7 @@ def _progress() -> Iterator[OnProgress | None]:
                 completed=progress.bytes_done,
                 total=progress.bytes_total,
                 count=f"{done} of {progress.recordings} files",
-                left="left",
-                rate=f"× {progress.real_time_factor:5.1f} real time",
+                rate=f"{f'× {progress.real_time_factor:.1f}':>8} real time",
                 current=f"{shortened(progress.current, room):{room}}",
             )
 

@@ -58,14 +58,15 @@ def evaluation_progress(quiet: bool) -> Iterator[EvaluationProgress]:
     if quiet or not console.is_terminal:
         yield EvaluationProgress(None, quiet)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from cotrans_cli.display.time_left import TimeLeft
 
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        TimeLeft(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
         yield EvaluationProgress(bar, quiet)

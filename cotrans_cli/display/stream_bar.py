@@ -40,8 +40,8 @@ class StreamBar:
         at = clock(done) if total is None else f"{clock(done):>{len(clock(total))}} of {clock(total)}"
         pace = done / max(self._statistics.wall_seconds, 1e-6)
         if self._progress.console.width >= ROOM_FOR_PACE:
-            at += f", × {pace:5.1f} real time"
-        self._progress.update(self._task, completed=done, total=total, at=at if total is None else f"{at} · left")
+            at += f" {f'× {pace:.1f}':>8} real time"
+        self._progress.update(self._task, completed=done, total=total, at=at)
 
 
 @contextmanager
@@ -51,8 +51,10 @@ def stream_bar(wanted: bool) -> Iterator[StreamBar | None]:
     if not wanted or not console.is_terminal or console.is_dumb_terminal:
         yield None
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[at]}"), TimeRemainingColumn())
+    from cotrans_cli.display.time_left import TimeLeft
+
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[at]}"), TimeLeft("· "))
     with Progress(*columns, console=console, transient=True) as progress:
         yield StreamBar(progress)

@@ -126,15 +126,15 @@ def training_progress(quiet: bool) -> Iterator[TrainingProgress]:
         with note_if_slow(f"{PREPARING} …") as stop:
             yield TrainingProgress(None, quiet, stop)
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from cotrans_cli.display.time_left import TimeLeft
 
     narrow = console.width < ROOM_FOR_ALL
     columns = (
         TextColumn("{task.description}"),
         BarColumn(SHORT_BAR) if narrow else BarColumn(),
-        *([] if narrow else [TimeElapsedColumn()]),
-        TextColumn("left" if narrow else "· left"),
-        TimeRemainingColumn(),
+        *([TimeLeft()] if narrow else [TimeElapsedColumn(), TimeLeft("· ", " ·")]),
         TextColumn("{task.fields[text]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bar:

@@ -201,5 +201,6 @@ def test_the_bar_stays_where_it_is(width: int, files: int, monkeypatch: pytest.M
             drawn.append(file.getvalue().split("\x1b[2K")[-1])
     first, second = (line.replace("\x1b[?25h", "") for line in drawn)
     assert first.index("%") == second.index("%") and first.index("left") == second.index("left")
-    assert max(len(first), len(second)) <= width and all(re.search(r"[\d:-]{7} left", line) for line in drawn)
+    assert max(len(first), len(second)) <= width and all(re.search(r" [\d:-]{7} left", line) for line in drawn)
+    assert not any("×  " in line for line in drawn)
     assert ("…" in first and "rain/1" in second) == (width >= 80)
