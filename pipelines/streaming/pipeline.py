@@ -270,10 +270,12 @@ class Stream:
         hops = [result.row.end - result.row.begin for result in results]
         now = time.monotonic()
         latencies = [max(0.0, now - result.row.complete) for result in results]
-        if not results[0].late:  # of the same media
-            named = sum(answer.label is not None for answer in answers)
-            self.statistics.predicted(number, hops, latencies, named)
         name, window, lag = self.sources[number].name, self.model.window, self.model.model.config.lag
+        early = [result.seen <= lag and not result.late for result in results]
+        named = sum(answer.label is not None and not nothing for answer, nothing in zip(answers, early, strict=True))
+        late = sum(result.late for result in results)  # of the same media as those before, and last
+        own = len(results) - late
+        self.statistics.predicted(number, hops[:own], latencies[:own], named, late)
         return [
             Prediction(
                 source=name,
@@ -290,9 +292,9 @@ class Stream:
                 scores=result.scores,
                 probabilities=answer.probabilities,
                 restart=result.row.restart,
-                early=result.seen <= lag and not result.late,
+                early=nothing,
             )
-            for result, answer, latency, hop in zip(results, answers, latencies, hops, strict=True)
+            for result, answer, latency, hop, nothing in zip(results, answers, latencies, hops, early, strict=True)
         ]
 
     def _interpreter(self, number: int, hop: float) -> Interpreter:

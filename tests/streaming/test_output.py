@@ -115,6 +115,23 @@ def test_the_summary_says_where_nothing_was_named(rows: Path, tmp_path: Path) ->
     assert sum("no frame got a label" in line and "--threshold 0" in line for line in said[1.0]) == 1
 
 
+@pytest.mark.parametrize(("lag", "rows"), [(0, 6), (1, 6), (4, 6), (4, 3)])
+def test_the_summary_counts_as_many_rows_as_were_told(lag: int, rows: int, tmp_path: Path) -> None:
+    """Two sources; the last answers of a model with a lag come when no frame does any more."""
+    model, out = small_model(tmp_path, lag=lag), tmp_path / "out"
+    sources = [str(tmp_path / f"{name}.npy") for name in "ab"]
+    for source in sources:
+        write_rows(Path(source), rows)
+    options = RunOptions(PlayOptions(fast=True), PredictionOptions(threshold=0.0), OutputOptions("jsonl", out))
+    summary = StreamRun(find_sources(sources), [model], options, Nobody(), None).run()
+    told = [json.loads(line) for path in out.iterdir() for line in path.read_text().splitlines()]
+    late = len(told) - 2 * rows
+    assert summary.frames == summary.named == 2 * rows and late == 2 * min(lag, rows)
+    spoken = f"{2 * rows} frames (and {late} rows of the lag), " if lag else f"{2 * rows} frames, "
+    assert any(line.startswith(spoken) for line in summary.lines())
+    assert sum(not row.get("early", False) for row in told) == summary.frames
+
+
 @pytest.mark.parametrize("report", [False, True])
 @pytest.mark.parametrize(
     ("asked", "said"),

@@ -26,6 +26,7 @@ class SourceStatistics:
     name: str
     frames: int = 0
     named: int = 0  # frames that have a label
+    late: int = 0  # rows told beyond those of frames: the last answers of a model with a lag
     seconds: float = 0.0  # of media that the frames stand for
     length: float | None = None  # media seconds that it will have played, where it has an end that is known
     dropped: int = 0  # rows left out because they were late
@@ -97,12 +98,18 @@ class Statistics:
         with self._lock:
             self.stages[stage].add_all(seconds)
 
-    def predicted(self, source: int, seconds: Sequence[float], latencies: Sequence[float], named: int) -> None:
-        """Predictions: the media that each is for, and how long after it. named: how many have a label."""
+    def predicted(
+        self, source: int, seconds: Sequence[float], latencies: Sequence[float], named: int, late: int = 0
+    ) -> None:
+        """Predictions: the media that each is for, and how long after it.
+
+        named: how many have a label. late: how many more there are, of media that was counted before.
+        """
         with self._lock:
             counts = self.sources[source]
             counts.frames += len(latencies)
             counts.named += named
+            counts.late += late
             counts.seconds = sum(seconds, counts.seconds)
             counts.latency.add_all(latencies)
             self.stages["latency"].add_all(latencies)
@@ -154,6 +161,7 @@ class Statistics:
                 stages={name: histogram.to_dict() for name, histogram in self.stages.items()},
                 sources=tuple(source.to_dict() for source in self.sources),
                 errors=tuple(source.error for source in self.sources if source.error),
+                late=sum(source.late for source in self.sources),
             )
 
 
@@ -171,6 +179,7 @@ class Summary:
     stages: dict[str, dict[str, float]]  # milliseconds
     sources: tuple[dict[str, Any], ...]
     errors: tuple[str, ...]
+    late: int = 0  # rows told beyond those of frames
     interrupted: bool = False
     paced: bool = True  # False: rows were taken as fast as possible, and waiting in line says nothing of latency
     narrowed: bool = False  # the user wants to hear of some classes only
@@ -197,10 +206,11 @@ class Summary:
     def lines(self) -> list[str]:
         """For people, who have heard of the errors by now."""
         latency = self.stages["latency"]
+        lag = f" (and {counted(self.late, 'row')} of the lag)" if self.late else ""
         text = [
             *([f"model {self.model}"] if self.model else []),
-            f"{counted(self.frames, 'frame')}, {self.seconds:,.1f} s of media in {self.wall_seconds:,.1f} s "
-            f"({self.real_time_factor:.2f} × real time), {self.dropped:,} dropped",
+            f"{counted(self.frames, 'frame')}{lag}, {self.seconds:,.1f} s of media in "
+            f"{self.wall_seconds:,.1f} s ({self.real_time_factor:.2f} × real time), {self.dropped:,} dropped",
         ]
         if self.frames and not self.named:
             text.append(NARROWED if self.narrowed else UNSURE)
