@@ -13,7 +13,8 @@ from pipelines.errors import InputError
 from pipelines.streaming import PlayOptions, Prediction, PredictionOptions, SourceEnded, Stream, find_sources
 from pipelines.streaming.messages import StoppedError
 from pipelines.streaming.playing.control import SourceControl
-from pipelines.streaming.playing.turns import Bell, Turns, take_turns
+from pipelines.streaming.playing.rota import Rota, take_turns
+from pipelines.streaming.playing.turns import Bell, Turns
 from pipelines.streaming.several_models import SeveralModels
 from tests.streaming.made_streams import chirp, played, scores_of, small_model, write_rows, write_sound, write_video
 from tests.streaming.rtsp_server import rtsp_server
@@ -28,7 +29,7 @@ def stood_still(control: SourceControl) -> float:
     def turns() -> Turns[None]:
         seconds.append((yield from control.stand_still()))
 
-    take_turns({0: turns()}, Bell())
+    take_turns(Rota({0: turns()}, Bell()))
     return seconds[0]
 
 

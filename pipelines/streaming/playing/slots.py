@@ -13,7 +13,8 @@ from pipelines.streaming.playing.control import SourceControl
 from pipelines.streaming.playing.emitter import PlayContext, RowEmitter
 from pipelines.streaming.playing.inbox import Inbox
 from pipelines.streaming.playing.player import play
-from pipelines.streaming.playing.turns import Bell, Turns, take_turns
+from pipelines.streaming.playing.rota import Rota, take_turns
+from pipelines.streaming.playing.turns import Bell, Turns
 from pipelines.streaming.sources.source import StreamSource
 
 
@@ -42,18 +43,19 @@ class SlotPlayers:
 
     def threads(self, slots: int, fast: bool) -> list[Thread]:
         """Without a clock (fast) every slot has one, and computes many rows at a time. With one there is little to do
-        at a time, for many sources: a thread for each core, in which they take turns.
+        at a time, for many sources: a thread for each core, which all play all of them.
         """
-        count = slots if fast else min(slots, os.cpu_count() or 1)
+        rotas = [self._rota([slot]) for slot in range(slots)] if fast else [self._rota(range(slots))]
+        rotas *= 1 if fast else min(slots, os.cpu_count() or 1)
         return [
-            Thread(target=self._run, args=(range(first, slots, count),), name=f"cotrans features {first}", daemon=True)
-            for first in range(count)
+            Thread(target=take_turns, args=(rota,), name=f"cotrans features {number}", daemon=True)
+            for number, rota in enumerate(rotas)
         ]
 
-    def _run(self, slots: Sequence[int]) -> None:
+    def _rota(self, slots: Sequence[int]) -> Rota:
         first = {slot: number for number, slot in self._playing.items()}
         bell = Bell()
-        take_turns({slot: self._play_slot(slot, first.get(slot), bell) for slot in slots}, bell)
+        return Rota({slot: self._play_slot(slot, first.get(slot), bell) for slot in slots}, bell)
 
     def _play_slot(self, slot: int, number: int | None, bell: Bell) -> Turns[None]:
         """Play one source after the other in one row of the batch."""

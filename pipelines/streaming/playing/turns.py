@@ -6,9 +6,7 @@ whose rows it wants to have computed and then goes on with. Nothing in it waits 
 
 from __future__ import annotations
 
-import math
 import time
-from collections import deque
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from threading import Condition
@@ -17,12 +15,6 @@ from typing import TypeAlias, TypeVar
 from pipelines.features.extractor import Rows
 from pipelines.features.joint import FeatureStream, rows_of_streams
 
-# Seconds. The turns of several sources begin together, at multiples of it: fewer and larger batches, for less delay
-# than a piece of sound takes.
-BEAT = 0.02
-# Seconds between two sources that begin, where many do. The first rows of a source may take ten times as long as those
-# that follow, and all at once would be late for it.
-JOINING = 0.04
 PATIENCE = 0.1  # seconds between looks at whether the stream is to stop
 
 
@@ -44,11 +36,12 @@ def a_while() -> float:
 
 
 class Bell:
-    """Wakes the thread of some slots: something has come for one of them."""
+    """Wakes the thread that waits for a turn: something has come for one of the slots."""
 
     def __init__(self) -> None:
         self._condition = Condition()
         self._rung: set[int] = set()
+        self._roused = False
 
     def ring(self, slot: int) -> None:
         """From any thread."""
@@ -56,66 +49,26 @@ class Bell:
             self._rung.add(slot)
             self._condition.notify()
 
+    def rouse(self) -> None:
+        """End the waiting, whoever it is for. From any thread."""
+        with self._condition:
+            self._roused = True
+            self._condition.notify()
+
+    def rest(self, until: float) -> None:
+        """Wait until a monotonic time, even where a slot is rung for."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._roused, max(0.0, until - time.monotonic()))
+
     def wait(self, until: float) -> set[int]:
         """The slots that were rung for since the last call, if need be waiting for one until a monotonic time."""
         with self._condition:
-            delay = until - time.monotonic()
-            if delay > 0 and not self._rung:
-                self._condition.wait(delay)
-            rung, self._rung = self._rung, set()
+            self._condition.wait_for(lambda: self._roused or self._rung, max(0.0, until - time.monotonic()))
+            rung, self._rung, self._roused = self._rung, set(), False
             return rung
 
 
-def take_turns(slots: Mapping[int, Turns[None]], bell: Bell) -> None:
-    """Play the sources of some slots to their ends. They begin one after the other, each when no turn is overdue."""
-    joining = deque(slots)
-    next_joins = 0.0  # monotonic time
-    due: dict[int, float] = {}  # the monotonic time of a slot's next turn
-    asking: dict[int, FeatureStream] = {}
-    while due or joining:
-        now = time.monotonic()
-        if joining and (not due or (now >= next_joins and not asking and min(due.values()) > now)):
-            due[joining.popleft()] = now
-            next_joins = now + JOINING
-        rung = bell.wait(0.0) if asking else _pause(due, next_joins if joining else math.inf, bell)
-        now = time.monotonic()
-        for slot in [slot for slot, at in due.items() if slot not in asking and (at <= now or slot in rung)]:
-            _advance(slots, slot, None, due, asking)
-        answers, asking = _computed(asking), {}
-        for slot, answer in answers.items():
-            _advance(slots, slot, answer, due, asking)
-
-
-def _pause(due: Mapping[int, float], next_joins: float, bell: Bell) -> set[int]:
-    """Wait for the first turn that is due, a source that joins, or the bell; the slots that were rung for."""
-    first = min(*due.values(), next_joins)
-    if len(due) > 1:
-        first = math.ceil(first / BEAT) * BEAT
-        now = time.monotonic()
-        time.sleep(max(0.0, min(first, math.ceil(now / BEAT) * BEAT) - now))  # even where one is rung for
-    return bell.wait(first)
-
-
-def _advance(
-    slots: Mapping[int, Turns[None]],
-    slot: int,
-    answer: Computed | Exception | None,
-    due: dict[int, float],
-    asking: dict[int, FeatureStream],
-) -> None:
-    """Give a slot its turn: note what it wants next."""
-    try:
-        turn = slots[slot].throw(answer) if isinstance(answer, Exception) else slots[slot].send(answer)
-    except StopIteration:
-        del due[slot]
-        return
-    if isinstance(turn, FeatureStream):
-        asking[slot] = turn
-    else:
-        due[slot] = turn
-
-
-def _computed(asking: Mapping[int, FeatureStream]) -> dict[int, Computed | Exception]:
+def computed(asking: Mapping[int, FeatureStream]) -> dict[int, Computed | Exception]:
     """The rows of all streams in one batch. What goes wrong in it is told to each of them."""
     if not asking:
         return {}

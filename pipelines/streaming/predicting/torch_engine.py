@@ -12,7 +12,7 @@ from pipelines.model.state import StreamState
 from pipelines.running.passes import late_pass
 from pipelines.streaming.predicting.engine import Values
 
-# Rows from which on a step for a quarter of them or less is worth taking them out of the state and putting them back.
+# Rows from which on a step for half of them or less is worth taking them out of the state and putting them back.
 # In smaller batches every step computes all rows: then no last bit depends on which of them have a token.
 LARGE_BATCH = 16
 
@@ -31,7 +31,7 @@ class TorchEngine:
         if self._expected is not self._state:
             self._model.expect(self._state)
             self._expected = self._state
-        if active is not None and self._rows >= LARGE_BATCH and len(active) <= self._rows // 4:
+        if active is not None and self._rows >= LARGE_BATCH and len(active) <= self._rows // 2:
             return self._step_of_few(tokens, active)
         with torch.inference_mode():
             batch = torch.from_numpy(tokens).to(self._device, self._dtype)
