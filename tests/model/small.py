@@ -123,3 +123,12 @@ def check_rows_are_independent(
             if row_active[row]:
                 torch.testing.assert_close(logits[row], alone[row, place[row]], rtol=1e-10, atol=1e-10)
                 place[row] += 1
+
+
+def by_value(model: ContinualTransformer, tokens: Tensor) -> Tensor:
+    """Logits (T, classes) of tokens (1, T, input_width), step by step, each state left as it is."""
+    state, outputs = model.initial_state(1), []
+    for token in tokens.unbind(1):
+        logits, state = model.step(token, state)
+        outputs.append(logits)
+    return torch.cat(outputs)

@@ -15,7 +15,7 @@ from pipelines.model import ContinualTransformer
 from pipelines.model.linear.packing import with_precision
 from pipelines.model.state import StreamState
 from pipelines.model.transformer import alone
-from tests.model.small import relative_error, small_model, stream
+from tests.model.small import by_value, relative_error, small_model, stream
 
 MODELS: dict[str, dict[str, Any]] = {
     "post-norm": {"positional": "none"},
@@ -45,14 +45,6 @@ def without_native_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def in_place(model: ContinualTransformer, tokens: Tensor, state: StreamState) -> Tensor:
     """Logits (T, classes) of tokens (1, T, input_width)."""
     return torch.cat([model.step_(token, state)[0] for token in tokens.unbind(1)])
-
-
-def by_value(model: ContinualTransformer, tokens: Tensor) -> Tensor:
-    state, outputs = model.initial_state(1), []
-    for token in tokens.unbind(1):
-        logits, state = model.step(token, state)
-        outputs.append(logits)
-    return torch.cat(outputs)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -23,7 +23,7 @@ from pipelines.model.native.library import LIBRARY, SETS, Kernels
 from pipelines.model.state import SingleOutputState
 from pipelines.model.transformer import alone
 from pipelines.model.transformer.native_stream import SMALL_BLOCK, NativeStream
-from tests.model.small import relative_error, small_model, stream
+from tests.model.small import by_value, relative_error, small_model, stream
 
 MODELS: dict[str, dict[str, Any]] = {
     "post-norm": {"positional": "none"},
@@ -72,14 +72,6 @@ def in_place(model: ContinualTransformer, tokens: Tensor) -> Tensor:
     """Logits (T, classes) of tokens (1, T, input_width), by the step that owns its state."""
     state = model.initial_state(1)
     return torch.cat([model.step_(token, state)[0] for token in tokens.unbind(1)])
-
-
-def by_value(model: ContinualTransformer, tokens: Tensor) -> Tensor:
-    state, outputs = model.initial_state(1), []
-    for token in tokens.unbind(1):
-        logits, state = model.step(token, state)
-        outputs.append(logits)
-    return torch.cat(outputs)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
