@@ -141,7 +141,7 @@ def test_large_finite_input_is_accepted() -> None:
     tokens = torch.full((1, 6), 3e38)  # its sum overflows, but nothing in it is infinite
     logits, _ = model.step(tokens * torch.tensor([1, 1, 1, 0, 0, 0]) * 1e-30, model.initial_state())
     assert logits.isfinite().all()
-    model._check(tokens, model.initial_state(), None)
+    model._check(tokens, 1, None)
 
 
 def test_wrong_shapes_and_batches_are_refused() -> None:
