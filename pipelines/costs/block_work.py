@@ -83,8 +83,9 @@ def head(modules: Modules, config: ModelConfig, rows: int, all_rows: bool) -> No
         if config.recall:
             add(modules, "recall", recalled(config.recall, config.classes))
         if config.reading:  # of one row, or of those of a window, which are summed up
-            read = linear(config.window if all_rows else 1, config.input_width, config.classes)
-            add(modules, "reading", read + elementwise((config.window + READ) * config.classes))
+            read = linear(config.window if all_rows else 1, config.input_width, config.read_width)
+            summed = config.window * config.read_width + int(config.reading_evidence)
+            add(modules, "reading", read + elementwise(summed + READ * config.classes))
         return
     if config.final_norm and all_rows is False:
         add(modules, "final norm", norm(rows, d))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import assume, given, settings
@@ -71,16 +73,18 @@ def test_counted_is_executed_where_answers_are_recalled(
     assert cost.step.macs == model_cost(replace(config, recall=0)).step.macs
 
 
+@pytest.mark.parametrize("evidence", [False, True])
 @pytest.mark.parametrize(("positional", "blocks"), [("none", 1), ("static", 2), ("relative", 1)])
-def test_counted_is_executed_where_rows_are_read(positional: str, blocks: int) -> None:
-    config = ModelConfig(**{**SMALL, "blocks": blocks, "positional": positional, "reading": 0.5})  # type: ignore[arg-type]
+def test_counted_is_executed_where_rows_are_read(positional: str, blocks: int, evidence: bool) -> None:
+    reading: dict[str, Any] = {"blocks": blocks, "positional": positional, "reading": 0.5, "reading_evidence": evidence}
+    config = ModelConfig(**{**SMALL, **reading})
     cost, model = model_cost(config), build_model(config)
     executed = execute(model)
     assert (cost.step.macs, cost.window.macs) == (executed.step.total, executed.window.total)
     assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
     assert cost.state_bytes == model.initial_state().nbytes
-    read = cost.step.macs - model_cost(replace(config, reading=0.0)).step.macs
-    assert read == config.input_width * config.classes
+    read = cost.step.macs - model_cost(replace(config, reading=0.0, reading_evidence=False)).step.macs
+    assert read == config.input_width * (config.classes + int(evidence))
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -34,6 +34,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "deep, rope, lag": {"blocks": 2, "stacking": "deep", "positional": "rope", "lag": 1},
     "embedding, shortcut": {"blocks": 1, "embedding": 10, "shortcut": "concatenate"},
     "no positions, rows read": {"blocks": 1, "positional": "none", "reading": 0.5},
+    "rows and evidence read": {"blocks": 1, "positional": "relative", "reading": 0.5, "reading_evidence": True},
     "relative, answers recalled": {"blocks": 1, "positional": "relative", "recall": 7, "background": 1},
 }
 LSTR = {"LSTR": replace(SMALL, long_positions=True), "TeSTra": replace(SMALL, include_work=True, decay=0.9)}

@@ -38,6 +38,7 @@ PARTS: dict[str, st.SearchStrategy[Any]] = {
     "recall": st.sampled_from([0, 0, 1, 3, 7]),
     "background": st.sampled_from([None, 0, 1]),
     "reading": st.sampled_from([0.0, 0.3, 0.9]),
+    "reading_evidence": st.booleans(),
 }
 
 
@@ -55,14 +56,15 @@ def models(**changes: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any
 
 
 # Drawn at random, parts that exclude most of the others would be rare.
-RECALLING = models(recall=st.integers(1, 7), reading=st.just(0.0), lag=st.just(0))
+NOT_READING = {"reading": st.just(0.0), "reading_evidence": st.just(False)}
+RECALLING = models(recall=st.integers(1, 7), lag=st.just(0), **NOT_READING)
 READING = models(reading=st.sampled_from([0.3, 0.9]), recall=st.just(0), lag=st.just(0))
 LAGGING = models(
     lag=st.integers(1, 3),
     shortcut=st.just("none"),
     recall=st.just(0),
-    reading=st.just(0.0),
     class_token_block=st.none(),
+    **NOT_READING,
 )
 ANY = st.one_of(models(), RECALLING, READING, LAGGING)
 

@@ -34,6 +34,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "relative, pre-norm, lag": {"positional": "relative", "norm": "pre", "lag": 3},
     "alibi": {"positional": "alibi"},
     "a reading": {"positional": "none", "reading": 0.6},
+    "a reading with evidence": {"positional": "none", "reading": 0.6, "reading_evidence": True},
     "two blocks": {"positional": "none", "blocks": 2, "out_projection_bias": True},
     "three blocks, pre-norm, gelu": {"positional": "recycling", "blocks": 3, "norm": "pre", "activation": "gelu"},
     "odd sizes": {"positional": "relative", "width": 42, "heads": 3, "feed_forward": 37, "window": 5},

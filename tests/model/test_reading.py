@@ -23,8 +23,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "recycling, two blocks": {"positional": "recycling", "blocks": 2},
     "class token": {"positional": "none", "class_token_block": 1},
     "embedding, shortcut": {"positional": "none", "embedding": 5, "shortcut": "concatenate"},
+    "evidence": {"positional": "none", "reading_evidence": True},
+    "evidence, two blocks": {"positional": "recycling", "blocks": 2, "reading_evidence": True},
 }
 
+NOT_READING: dict[str, Any] = {"reading": 0.0, "reading_evidence": False}
 DECODER = {"decoder_blocks": 1, "decoder_queries": 1, "decoder_heads": 1, "decoder_feed_forward": 4}
 
 
@@ -34,16 +37,18 @@ def reading(kind: str, dtype: torch.dtype = torch.float64, **changes: Any) -> Co
 
 def plainly(model: ContinualTransformer, tokens: Tensor) -> Tensor:
     """Answers (B, T, classes) by the definition: the linear layer on the mean of each window."""
-    rest = small_model(tokens.dtype, **{**vars(model.config), "reading": 0.0})
+    rest = small_model(tokens.dtype, **{**vars(model.config), **NOT_READING})
     rest.load_state_dict({name: value for name, value in model.state_dict().items() if "reading" not in name})
     encoded, share, window = run_steps(rest, tokens), model.config.reading, model.config.window
     ends = range(1, tokens.shape[1] + 1)
     means = torch.stack([tokens[:, max(0, end - window) : end].mean(dim=1) for end in ends], dim=1)
     assert model.reading is not None
     with torch.no_grad():
-        read = torch.log_softmax(model.reading.linear(means), dim=-1)
+        answers = model.reading.linear(means)
+        read = torch.log_softmax(answers[..., : model.config.classes], dim=-1)
         joined = torch.log_softmax((1 - share) * encoded + share * read, dim=-1)
-        return joined + encoded.logsumexp(dim=-1, keepdim=True)  # as much evidence for any class as the encoder has
+        # As much evidence for any class as the encoder has, and what is read beside the classes.
+        return joined + encoded.logsumexp(dim=-1, keepdim=True) + answers[..., model.config.classes :].sum(-1, True)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,8 +89,8 @@ def test_rows_are_independent() -> None:
 
 
 def test_the_encoder_learns_without_it_and_it_does_not_learn() -> None:
-    model, tokens = reading("relative"), stream(2, 9, torch.float64)
-    plain = small_model(torch.float64, **{**vars(model.config), "reading": 0.0}).train()
+    model, tokens = reading("relative", reading_evidence=True), stream(2, 9, torch.float64)
+    plain = small_model(torch.float64, **{**vars(model.config), **NOT_READING}).train()
     plain.load_state_dict({name: value for name, value in model.state_dict().items() if "reading" not in name})
     model.train()
     mine, _ = model.steps(tokens, model.initial_state(2))
@@ -111,6 +116,7 @@ def test_a_snapshot_holds_what_was_read(tmp_path: Path) -> None:
     [
         ({"reading": 1.0}, "reading must be at least 0 and below 1"),
         ({"reading": -0.1}, "reading must be at least 0"),
+        ({"reading_evidence": True}, "it needs a reading"),
         ({"reading": 0.5, "recall": 4}, "choose one of the two"),
         ({"reading": 0.5, "lag": 1}, "a reading is of the window up to now"),
         ({"reading": 0.5, "positional": "none", **DECODER}, "has no reading"),

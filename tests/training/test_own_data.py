@@ -97,7 +97,12 @@ def test_clips_are_read_where_the_model_can_have_a_reading(tmp_path: Path) -> No
     planned = plan_recipe(None, data)
     assert planned.recipe.model.changes["reading"] == READING
     assert any(str(choice).startswith("reading ") for choice in planned.choices)
+    assert planned.recipe.model.changes["reading_evidence"]
     assert plan_recipe(None, {**data, "model.lag": 0}).recipe.model.changes["reading"] == READING
+    taught = {**data, "data.foreign": "made"}  # by recordings that it is trained on
+    assert not plan_recipe(None, taught).recipe.model.changes["reading_evidence"]
+    assert plan_recipe(None, {**taught, "training.none": "shift"}).recipe.model.changes["reading_evidence"]
+    assert "reading_evidence" not in plan_recipe(None, {**data, "model.reading": 0.0}).recipe.model.changes
     for flags in ({"model.lag": 2}, {"training.loss": "binary"}, {"model.decoder_blocks": 1}, {"model.recall": 4}):
         other = plan_recipe(None, {**data, **flags})
         assert "reading" not in other.recipe.model.changes

@@ -72,6 +72,8 @@ class ModelConfig(BaseConfig):
     background: int | None = None  # the class in which nothing happens, which is not weighed
     # Share of the answer that a linear reading of each row has, averaged over the window (see `reading.py`); 0: none
     reading: float = 0.0
+    # Whether the reading also tells known windows from foreign ones, which is added to the evidence for any class
+    reading_evidence: bool = False
     attention_rows: int | None = None  # rows of attention computed at once by the regular model; None: all
     # OadTR's decoder, which anticipates `decoder_queries` coming frames; 0 blocks: none
     decoder_blocks: int = 0
@@ -201,6 +203,8 @@ class ModelConfig(BaseConfig):
         if not 0.0 <= self.reading < 1.0:
             raise ConfigurationError(f"reading must be at least 0 and below 1 (a share), not {self.reading}")
         if not self.reading:
+            if self.reading_evidence:
+                raise ConfigurationError("reading_evidence is read beside the classes: it needs a reading")
             return
         if self.recall:
             raise ConfigurationError("recall weighs frames, and a reading is of whole clips: choose one of the two")
@@ -215,6 +219,11 @@ class ModelConfig(BaseConfig):
         if self.decoder_blocks:
             return 2 * self.width
         return self.width + ((self.embedding or self.width) if self.shortcut == "concatenate" else 0)
+
+    @property
+    def read_width(self) -> int:
+        """Numbers that are read of a row: one for each class, and the evidence for any of them."""
+        return (self.classes + int(self.reading_evidence)) if self.reading else 0
 
     @property
     def head_width(self) -> int:

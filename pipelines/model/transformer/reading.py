@@ -6,6 +6,11 @@ each row is linear, so the mean over the window of what is read is what is read 
 closed form (`training/fitting/reading.py`); the encoder learns without it, for beside a reading that knows all training
 clips there would be nothing left to learn.
 
+How much evidence there is for any class at all, log Σ exp of the logits, is the encoder's. With `reading_evidence` one
+more number is read, which is added to it: how much more likely the window is one of what the model knows than foreign
+(`training/none_of_these/read_evidence.py` fits it). An encoder that learned to tell the classes apart has forgotten
+what tells noise from all of them; its features have not.
+
 The sums run in 64 bits, so that step, chunk and window agree.
 """
 
@@ -25,7 +30,7 @@ from pipelines.model.transformer.moving_sums import moving_sums, unrolled
 class ReadingState(NamedTuple):
     """What was read of the last n rows, in ring order."""
 
-    read: Tensor  # (B, n, classes); zeros before the first step
+    read: Tensor  # (B, n, `ModelConfig.read_width`); zeros before the first step
 
 
 class Reading(nn.Module):
@@ -34,7 +39,8 @@ class Reading(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.rows, self.share = config.window, config.reading
-        self.linear = Projection(config.input_width, config.classes)
+        self.classes, self.evidence = config.classes, config.reading_evidence
+        self.linear = Projection(config.input_width, config.read_width)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
         self.requires_grad_(False)
@@ -71,10 +77,11 @@ class Reading(nn.Module):
         return self._joined(logits, moving_sums(every, self.rows)[streams, lasts] / counts)
 
     def _joined(self, logits: Tensor, means: Tensor) -> Tensor:
-        """(…, classes) of the encoder, and what was read on average, float64.
-
-        The evidence for any class at all, log Σ exp, stays the encoder's: it alone may have heard foreign sound.
-        """
+        """(…, classes) of the encoder, and what was read on average (…, read_width), float64."""
+        evidence = logits.logsumexp(dim=-1, keepdim=True)
+        if self.evidence:
+            means, known = means.split([self.classes, 1], dim=-1)
+            evidence = evidence + known.to(logits.dtype)
         read = torch.log_softmax(means, dim=-1).to(logits.dtype)
         joined = torch.lerp(logits, read, self.share)
-        return torch.log_softmax(joined, dim=-1) + logits.logsumexp(dim=-1, keepdim=True)
+        return torch.log_softmax(joined, dim=-1) + evidence

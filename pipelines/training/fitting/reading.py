@@ -92,8 +92,11 @@ def fit_reading(
         weight = weight / known.deviation
         bias = bias - weight @ known.mean
     with torch.no_grad():
-        model.reading.linear.weight.copy_(torch.from_numpy(weight))
-        model.reading.linear.bias.copy_(torch.from_numpy(bias))
+        linear = model.reading.linear
+        linear.weight[:classes] = torch.from_numpy(weight)
+        linear.bias[:classes] = torch.from_numpy(bias)
+        linear.weight[classes:] = 0.0  # the evidence, which `none_of_these/read_evidence.py` fits after training
+        linear.bias[classes:] = 0.0
 
 
 def _parts(rows: NDArray[np.float32]) -> Values:

@@ -14,6 +14,7 @@ from pipelines.metrics.rejection import Rejection, against_noise, fit_rejection
 from pipelines.running.passes import chunk_pass
 from pipelines.training.none_of_these.foreign import ForeignSound
 from pipelines.training.none_of_these.none_shift import with_none_shift
+from pipelines.training.none_of_these.read_evidence import with_read_evidence
 from pipelines.training.samples.recordings import Recording
 
 ANSWERS = 2  # of each recording: halfway and at its end, since a stream is judged at every row
@@ -45,6 +46,7 @@ def add_rejection(
     strangers = foreign.train or foreign.fit
     if unshown and strangers:
         checkpoint = with_none_shift(checkpoint, unshown, strangers, in_a_row) or checkpoint
+        checkpoint = with_read_evidence(checkpoint, validation, unshown, strangers, in_a_row)
     rule = chosen
     if rule is None:
         rule = _fitted(checkpoint, validation, foreign)

@@ -126,7 +126,8 @@ def plan_recipe(
         copied = facts.clips and request is not None and (facts.pictures or heard_whole)
         varied = _regularisation(facts, preset, joins, heard, copied)
         read = preset == DEFAULT_PRESET and given.get("training.loss") != "binary" and not any(map(given.get, UNREAD))
-        reading = _reading(facts) if read else ()
+        taught = given.get("data.foreign") is not None and given.get("training.none", "class") == "class"
+        reading = _reading(facts, not taught) if read and given.get("model.reading", READING) else ()
         choices += [_window(facts, preset), *reading, _learning(facts), varied, *_stream(facts)]
     choices = [choice.beside(given) for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
@@ -198,12 +199,16 @@ def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
     return Choice("window", values, f"{window} rows{seconds}", reason)
 
 
-def _reading(facts: DataFacts) -> tuple[Choice, ...]:
-    """Of clips, but not of words: a word is what its sounds are in their order, which a mean does not know."""
+def _reading(facts: DataFacts, evidence: bool = True) -> tuple[Choice, ...]:
+    """Of clips, but not of words: a word is what its sounds are in their order, which a mean does not know.
+
+    evidence: that for any class is read, too, as the model hears of foreign recordings after its training alone.
+    """
     if not facts.clips or facts.short:
         return ()
     text = f"{100 * READING:.0f} % of the answer is a linear reading of the window's mean"
-    return (Choice("reading", {"model.reading": READING}, text, "few clips teach it better than a transformer"),)
+    values = {"model.reading": READING, "model.reading_evidence": evidence}
+    return (Choice("reading", values, text, "few clips teach it better than a transformer"),)
 
 
 def _learning(facts: DataFacts) -> Choice:
