@@ -17,7 +17,7 @@ from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.training.recipes.recipe_file import build_recipe
 from pipelines.training.run import train
-from pipelines.training.samples.clips_in_a_row import CLIPS, LENGTHS, clips_in_a_row
+from pipelines.training.samples.clips_in_a_row import CLIPS, LATE, LENGTHS, clips_in_a_row
 from pipelines.training.samples.opening import open_data
 from tests.features.made_recordings import write_sound, write_video
 
@@ -71,6 +71,17 @@ def test_rows_after_a_clip_are_its_own_and_none_is_lost(tmp_path: Path) -> None:
     assert made.valid[:-1].all()  # up to the end of the sound, pauses included
     changes = int((np.diff(made.targets[made.valid].argmax(axis=1)) != 0).sum())
     assert changes <= CLIPS - 1
+
+
+def test_a_label_comes_when_most_of_its_clip_has_been_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.training.samples.clips_in_a_row.PAUSES", 0.0)
+    items = [replace(item, label=place) for place, item in enumerate(made_items(tmp_path, CLIPS))]
+    (made,) = clips_in_a_row(items, StreamFactory(FeatureRequest("logmel", hop=HOP), "cpu"), CLIPS)
+    assert made.targets is not None
+    labels = made.targets.argmax(axis=1)
+    changes = (np.flatnonzero(np.diff(labels)) + 1) * HOP
+    assert len(set(labels.tolist())) == CLIPS  # the last one is named before the end
+    np.testing.assert_allclose(changes, [(clip + LATE) * SECONDS for clip in (1, 2)], atol=HOP)
 
 
 def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:

@@ -49,10 +49,11 @@ def test_facts_of_clips_and_events() -> None:
     ("seconds", "features", "window"),
     [
         (0.6, "speech", 8),  # 0.64 s: a whole word
-        (1.5, "logmel+speech", 8),  # a whole clip, by eight rows
-        (2.9, "logmel+speech", 12),
-        (3.0, "musicnn+logmel+speech", 12),
-        (6.0, "musicnn+logmel+speech", 24),
+        (1.5, "logmel+speech", 4),  # half a clip of eight rows, of which each hears 1 s
+        (2.9, "logmel+speech", 8),  # a clip of twelve rows, less what a row hears
+        (3.0, "musicnn+logmel+speech", 6),  # half: a row hears 3 s
+        (6.0, "musicnn+logmel+speech", 12),
+        (20.0, "musicnn+logmel+speech", 68),
     ],
 )
 def test_sound_by_its_length(tmp_path: Path, seconds: float, features: str, window: int) -> None:
@@ -147,11 +148,10 @@ def test_clips_that_only_time_tells_apart_are_learned_without_a_flag(tmp_path: P
 
 
 def test_segments_of_words_are_three_rows_at_least(tmp_path: Path) -> None:
-    planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 0.6))})
+    planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 0.4))})
     assert planned.recipe.stream == StreamDefaults(smooth=0.0, least=0.24)
-    assert str(planned.choices[-1]).endswith(
-        "not smoothed, no segment below 0.24 s: 3 rows, which are more than a third of a clip"
-    )
+    reason = "3 rows, which are more than two fifths of a clip"
+    assert str(planned.choices[-1]).endswith(f"not smoothed, no segment below 0.24 s: {reason}")
 
 
 def test_the_checkpoint_says_how_a_stream_is_told(tmp_path: Path) -> None:
@@ -159,12 +159,12 @@ def test_the_checkpoint_says_how_a_stream_is_told(tmp_path: Path) -> None:
     data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path / "clips", 4.0))}
     flags = {**data, "features.names": "logmel", "features.cache": str(tmp_path / "cache"), "training.epochs": 1}
     planned = plan_recipe(None, flags)
-    assert planned.recipe.stream == StreamDefaults(smooth=1.0, least=1.3)
-    assert str(planned.choices[-1]).endswith("smoothed over 1 s, no segment below 1.3 s: a third of a clip")
+    assert planned.recipe.stream == StreamDefaults(smooth=1.0, least=1.6)
+    assert str(planned.choices[-1]).endswith("smoothed over 1 s, no segment below 1.6 s: two fifths of a clip")
     train(planned.recipe, tmp_path / "run", device="cpu")
     for name in ("best", "last"):  # also after the rule for none of these was written into them
         checkpoint = load_checkpoint(tmp_path / "run" / f"{name}.safetensors")
-        assert (checkpoint.smoothing, checkpoint.least) == (1.0, 1.3) and checkpoint.rejection is not None
+        assert (checkpoint.smoothing, checkpoint.least) == (1.0, 1.6) and checkpoint.rejection is not None
     own = plan_recipe(None, {**flags, "stream.least": 0.0}).recipe.stream
     assert own == StreamDefaults(smooth=1.0, least=0.0)
 

@@ -125,8 +125,6 @@ def test_training_fits_it_and_a_run_that_goes_on_does_so_again(tmp_path: Path) -
 
     train_on(data, recipe, RunFolder(tmp_path))
     first = fitted()
-    longer = with_model(
-        tiny_recipe(standardize=True, epochs=4), reading=0.5, reading_evidence=True, positional="none"
-    )
+    longer = with_model(tiny_recipe(standardize=True, epochs=4), reading=0.5, reading_evidence=True, positional="none")
     train_on(data, longer, RunFolder(tmp_path), resume=True)
     assert fitted().provenance["epoch"] == first.provenance["epoch"] + 1

@@ -80,8 +80,8 @@ class Reading(nn.Module):
         """(…, classes) of the encoder, and what was read on average (…, read_width), float64."""
         evidence = logits.logsumexp(dim=-1, keepdim=True)
         if self.evidence:
-            means, known = means.split([self.classes, 1], dim=-1)
-            evidence = evidence + known.to(logits.dtype)
+            evidence = evidence + means[..., self.classes :].to(logits.dtype)
+            means = means[..., : self.classes]
         read = torch.log_softmax(means, dim=-1).to(logits.dtype)
         joined = torch.lerp(logits, read, self.share)
         return torch.log_softmax(joined, dim=-1) + evidence

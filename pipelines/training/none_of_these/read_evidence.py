@@ -3,8 +3,8 @@
 What tells noise from every class is often nothing that the encoder needs to tell the classes apart, so its row forgets
 it; and where two clips meet, its row is like neither of them. The mean of the features over the window has both. So one
 more number is read of each row: how far the window lies on the side of known input, by a discriminant analysis with one
-covariance for known and foreign windows. It has as much to say as the encoder's own evidence: on held-out clips both vary
-alike.
+covariance for known and foreign windows. It has as much to say as the encoder's own evidence: on held-out clips both
+vary alike.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _windows(recordings: Sequence[Recording], window: int) -> Values:
 def _discriminant(kinds: Sequence[Values], shares: Sequence[float]) -> tuple[Values, float]:
     """Weight (width,) and bias of the logarithm of the odds of all kinds against the last one.
 
-    kinds: (rows, width) of each, the last of them foreign. shares: of each in all. Features are measured by how much they
-    vary in all of it: standardised by known clips alone, what hardly varies in them would be all that counts.
+    kinds: (rows, width) of each, the last of them foreign. shares: of each in all. Features are measured by how much
+    they vary in all of it: standardised by known clips alone, what hardly varies in them would be all that counts.
     """
     each = np.concatenate([np.full(len(rows), share / len(rows)) for rows, share in zip(kinds, shares, strict=True)])
     rows = np.concatenate(kinds)

@@ -10,6 +10,7 @@ from pipelines.datasets.item import Item
 from pipelines.datasets.rows.feature_rows import open_rows
 from pipelines.errors import InputError, UsageError
 from pipelines.features.request import FeatureRequest
+from pipelines.features.stream_factory import StreamFactory
 from pipelines.wording import counted
 
 PICTURES = FeatureRequest("efficientnet_lite0")
@@ -30,6 +31,7 @@ class DataFacts:
     all_rows: int  # to train on
     hop: float  # seconds; 1 where only rows are known
     pictures: bool  # rows are made of pictures
+    heard: float = 0.0  # seconds of media that a row has heard or seen by itself; 0: a moment, or nobody knows
 
     @property
     def thing(self) -> str:
@@ -73,7 +75,13 @@ def data_facts(dataset: Dataset, request: FeatureRequest | None, validate_on: st
         all_rows=round(whole / step),
         hop=step,
         pictures=any(name in PICTURES.names for name in names),
+        heard=0.0 if request is None else _heard(request),
     )
+
+
+def _heard(request: FeatureRequest) -> float:
+    """Seconds that the extractor with the longest look back takes for a row."""
+    return max(part.window for part in StreamFactory(request, "cpu").prototype().spec.parts)
 
 
 def _length(item: Item, hop: float | None, trim: int) -> float:

@@ -38,6 +38,7 @@ SHORTEST_HOP = 0.05  # seconds
 
 # Window.
 LEAST_WINDOW = 2.0  # seconds, of events
+WINDOW_SHARE = 0.5  # of a clip, at least, however much of it a row hears by itself
 FEWEST_ROWS, MOST_ROWS = 4, 120
 
 # Optimisation.
@@ -61,7 +62,8 @@ CHUNK = 64  # labelled rows of a long recording in a step
 
 # Streams.
 SMOOTHED_SHARE = 1 / 4  # of a clip or event: over so much a stream is smoothed
-LEAST_SHARE = 1 / 3  # of a clip or event: no segment is shorter, since where two clips meet a third may be heard
+LEAST_OF_A_CLIP = 0.4  # no segment is shorter, since where two clips meet a third may be heard
+LEAST_OF_AN_EVENT = 1 / 3
 SEGMENT_ROWS = 3  # at least: a row or two between words are no word
 
 
@@ -182,8 +184,13 @@ def _held(what: str, count: int, files: int) -> str:
 
 
 def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
-    """A whole clip; an event, at least 2 s."""
+    """A whole clip, less what a row hears of it already, so that a stream soon forgets the clip before; or an event."""
     wanted, reason = float(facts.rows), "a whole clip"
+    if facts.clips and not facts.short and facts.heard:
+        wanted = max(WINDOW_SHARE * facts.rows, facts.rows - facts.heard / facts.hop)
+        reason = f"a clip, less the {facts.heard:.2g} s that a row hears already"
+        if wanted == WINDOW_SHARE * facts.rows:
+            reason = f"half a clip, since a row hears {facts.heard:.2g} s already"
     if not facts.clips:
         least = LEAST_WINDOW / facts.hop if facts.length is not None else FEWEST_ROWS
         wanted, reason = max(least, facts.rows), "as long as an event"
@@ -299,10 +306,12 @@ def _stream(facts: DataFacts) -> tuple[Choice, ...]:
         return ()
     # Over rows of other words, words would blur.
     smooth = 0.0 if facts.short else float(f"{SMOOTHED_SHARE * facts.length:.2g}")
-    share, rows = LEAST_SHARE * facts.length, SEGMENT_ROWS * facts.hop
+    part, what = (
+        (LEAST_OF_A_CLIP, "two fifths of a clip") if facts.clips else (LEAST_OF_AN_EVENT, "a third of an event")
+    )
+    share, rows = part * facts.length, SEGMENT_ROWS * facts.hop
     least = float(f"{max(share, rows):.2g}")
-    whole = "a clip" if facts.clips else "an event"
-    reason = f"{SEGMENT_ROWS} rows, which are more than a third of {whole}" if share < rows else f"a third of {whole}"
+    reason = f"{SEGMENT_ROWS} rows, which are more than {what}" if share < rows else what
     smoothed = "not smoothed" if not smooth else f"smoothed over {smooth:g} s"
     text = f"{smoothed}, no segment below {least:g} s"
     return (Choice("stream", {"stream.smooth": smooth, "stream.least": least}, text, reason),)

@@ -1,7 +1,8 @@
 """Short clips in a row, as a stream plays them: one after the other, some with a pause, and what is heard of it.
 
 Extractors look back. In a pause they still hear the word before it, and at the next word's beginning both; no clip by
-itself sounds like that, and a model that knows clips alone names other words there.
+itself sounds like that, and a model that knows clips alone names other words there. Nor does anybody know a word by its
+first sound: what is said of a row is asked for late, when most of the word has been heard.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ RATE = 24_000  # Hz
 CLIPS = 3  # in a recording
 PAUSES = 0.7  # share of clips that are followed by one
 LENGTHS = 0.1, 2.0  # of a pause, in clips of median length
+LATE = 0.75  # of a clip of median length: until so much of a clip has been heard, the answer is still the one before it
 SILENCE = 0.5  # share of pauses that are digital silence
 NOISE = -5.0, -3.0  # of the others: powers of ten, of their deviation
 LEVELS = -3.0, 3.0  # decibels by which a clip is louder
@@ -33,7 +35,8 @@ SEED = 20_261_118
 def clips_in_a_row(items: Sequence[Item], streams: StreamFactory, classes: int) -> tuple[Recording, ...]:
     """Recordings in which every clip that can be read is heard once, in an order that chance decides.
 
-    A pause is labelled as the clip before it: what is still heard of it is no other.
+    A pause is labelled as the clip before it: what is still heard of it is no other. Labels begin and end late,
+    by `LATE`.
     """
     # Clips are read twice: all of them may not fit into memory.
     lengths = {place: len(sound) for place, item in enumerate(items) if (sound := _sound(item)) is not None}
@@ -53,11 +56,12 @@ def clips_in_a_row(items: Sequence[Item], streams: StreamFactory, classes: int) 
             stream = streams.prototype()
             rows = np.concatenate([stream.push_audio(np.concatenate(parts), RATE), stream.flush()])
             targets = np.zeros((len(rows), classes), np.float32)
-            start = 0.0
+            start, late = 0.0, LATE * typical / RATE
             for end, label in zip(ends, labels, strict=True):
-                covered = frame_range(start, end / RATE, stream.spec.hop)
+                stop = late + end / RATE
+                covered = frame_range(start, stop, stream.spec.hop)
                 targets[covered.start : covered.stop, label] = 1.0
-                start = end / RATE
+                start = stop
             valid = targets.sum(axis=1) > 0  # not a last row that reaches beyond the sound
             recordings.append(Recording(f"clips in a row {begin // CLIPS}", rows, classes, None, targets, valid))
     return tuple(recordings)
