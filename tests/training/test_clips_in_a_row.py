@@ -74,14 +74,24 @@ def test_rows_after_a_clip_are_its_own_and_none_is_lost(tmp_path: Path) -> None:
 
 
 def test_a_label_comes_when_most_of_its_clip_has_been_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of clips that are much shorter than the others: their label does not wait for the next clip."""
     monkeypatch.setattr("pipelines.training.samples.clips_in_a_row.PAUSES", 0.0)
-    items = [replace(item, label=place) for place, item in enumerate(made_items(tmp_path, CLIPS))]
-    (made,) = clips_in_a_row(items, StreamFactory(FeatureRequest("logmel", hop=HOP), "cpu"), CLIPS)
-    assert made.targets is not None
-    labels = made.targets.argmax(axis=1)
-    changes = (np.flatnonzero(np.diff(labels)) + 1) * HOP
-    assert len(set(labels.tolist())) == CLIPS  # the last one is named before the end
-    np.testing.assert_allclose(changes, [(clip + LATE) * SECONDS for clip in (1, 2)], atol=HOP)
+    lengths = (1.0, 1.0, 0.4)
+    items = [
+        Item(f"{n}", "train", media=write_sound(tmp_path / f"{n}.wav", seconds, seed=n), label=n)
+        for n, seconds in enumerate(lengths)
+    ]
+    for seed in range(4):  # several orders
+        monkeypatch.setattr("pipelines.training.samples.clips_in_a_row.SEED", seed)
+        (made,) = clips_in_a_row(items, StreamFactory(FeatureRequest("logmel", hop=HOP), "cpu"), CLIPS)
+        assert made.targets is not None and made.valid is not None
+        labels = made.targets[made.valid].argmax(axis=1)
+        order = list(dict.fromkeys(labels.tolist()))
+        assert len(order) == CLIPS
+        begins = np.cumsum([0.0, *(lengths[label] for label in order)])
+        wanted = [begins[place] + LATE * lengths[order[place]] for place in (1, 2)]
+        np.testing.assert_allclose((np.flatnonzero(np.diff(labels)) + 1) * HOP, wanted, atol=HOP)
+        assert made.valid.sum() == pytest.approx(begins[-1] / HOP, abs=1)  # and no row beyond the sound
 
 
 def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:

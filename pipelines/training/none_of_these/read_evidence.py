@@ -3,14 +3,14 @@
 What tells noise from every class is often nothing that the encoder needs to tell the classes apart, so its row forgets
 it; and where two clips meet, its row is like neither of them. The mean of the features over the window has both. So one
 more number is read of each row: how far the window lies on the side of known input, by a discriminant analysis with one
-covariance for known and foreign windows. It has as much to say as the encoder's own evidence: on held-out clips both
+covariance for known and foreign windows. It has as much to say as the encoder's own evidence: over the same clips both
 vary alike.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,14 +19,18 @@ from numpy.typing import NDArray
 
 from pipelines.checkpoints.checkpoint import Checkpoint
 from pipelines.model.transformer.model import ContinualTransformer
+from pipelines.training.none_of_these.none_shift import WARM_UP
 from pipelines.training.samples.recordings import Recording
+from pipelines.training.samples.statistics import SMALLEST
 
 Values = NDArray[np.float64]
+# A checkpoint and recordings to their logits (2 · recordings, classes): halfway and at the end of each.
+Answers = Callable[[Checkpoint, Sequence[Recording]], NDArray[np.float32]]
 
 SHRINKAGE = 0.2  # of the covariance, towards the identity of features that all vary by 1
-WARM_UP = 3  # rows at the beginning of a recording that have heard too little to count
-MOST_ROWS = 10_000  # of each kind
-CONSTANT = 1e-9  # a feature that varies less tells nothing
+MOST_ROWS = 10_000  # of each kind: so many tell how features vary together
+ENOUGH = 20  # held-out clips, which say how evidence varies; with fewer, some that were trained on do so, too
+MOST_MEASURED = 60  # of these
 
 
 def with_read_evidence(
@@ -34,7 +38,8 @@ def with_read_evidence(
     validation: Sequence[Recording],
     known: Sequence[Recording],
     foreign: Sequence[Recording],
-    in_a_row: Sequence[Recording] = (),
+    in_a_row: Sequence[Recording],
+    answers: Answers,
 ) -> Checkpoint:
     """The same model with what its reading knows of foreign input; as it is where it reads no evidence.
 
@@ -44,38 +49,62 @@ def with_read_evidence(
     model = checkpoint.model
     if not isinstance(model, ContinualTransformer) or model.reading is None or not model.config.reading_evidence:
         return checkpoint
-    mine = [rows for kind in (known, in_a_row) if len(rows := _windows(kind, model.config.window))]
-    theirs = _windows(foreign, model.config.window)
+    window = model.config.window
+    mine = [rows for kind in (known, in_a_row) if len(rows := _windows(kind, window))]
+    theirs = _windows(foreign, window)
     if not mine or not len(theirs):
         return checkpoint
     weight, bias = _discriminant([*mine, theirs], [0.5 / len(mine)] * len(mine) + [0.5])
+    told = replace(checkpoint, model=_reading(model, 0.0 * weight, 0.0))
+    measured = validation if len(validation) >= ENOUGH else (*validation, *_some(known))
+    read = np.concatenate([_means(clip, window, _halfway_and_end(clip)) for clip in measured]) @ weight + bias
+    own = np.logaddexp.reduce(answers(told, measured).astype(np.float64), axis=-1)
+    scale = float(own.std()) / max(float(read.std()), SMALLEST)
+    return replace(checkpoint, model=_reading(model, scale * weight, scale * bias))
+
+
+def _reading(model: ContinualTransformer, weight: Values, bias: float) -> ContinualTransformer:
+    """A copy that reads this evidence."""
     told = copy.deepcopy(model)
-    without = _evidence(_reads(told, 0.0 * weight, 0.0), validation)
-    read = _evidence(_reads(told, weight, bias), validation) - without
-    scale = float(without.std()) / max(float(read.std()), CONSTANT)
-    return replace(checkpoint, model=_reads(told, scale * weight, scale * bias))
-
-
-def _reads(model: ContinualTransformer, weight: Values, bias: float) -> ContinualTransformer:
-    """The model itself, which now reads that evidence."""
-    assert model.reading is not None
+    assert told.reading is not None
     with torch.no_grad():
-        model.reading.linear.weight[-1] = torch.from_numpy(weight)
-        model.reading.linear.bias[-1] = bias
-    return model
+        told.reading.linear.weight[-1] = torch.from_numpy(weight)
+        told.reading.linear.bias[-1] = bias
+    return told
+
+
+def _some(recordings: Sequence[Recording]) -> Sequence[Recording]:
+    return recordings[:: -(-len(recordings) // MOST_MEASURED) or 1]
+
+
+def _halfway_and_end(recording: Recording) -> NDArray[np.int64]:
+    """How many rows have been heard then."""
+    return np.array([len(recording) // 2 + 1, len(recording)])
 
 
 def _windows(recordings: Sequence[Recording], window: int) -> Values:
-    """(rows, width): means over the last `window` rows, thinned out where there are very many."""
-    every = max(1, sum(map(len, recordings)) // MOST_ROWS)
-    means = []
-    for recording in recordings:
-        rows = np.asarray(recording.finite(recording.rows[:]), np.float64)
-        sums = np.concatenate([np.zeros((1, rows.shape[1])), rows.cumsum(axis=0)])
-        ends = np.arange(min(WARM_UP, len(rows) - 1) + 1, len(rows) + 1, every)
-        begins = np.maximum(0, ends - window)
-        means.append((sums[ends] - sums[begins]) / (ends - begins)[:, None])
+    """(rows, width): means over the last `window` rows; every so many rows, where there are very many."""
+    every = -(-sum(map(len, recordings)) // MOST_ROWS) or 1
+    chosen = list(_chosen(recordings, every))
+    means = [_means(recording, window, ends) for recording, ends in zip(recordings, chosen, strict=True) if len(ends)]
     return np.concatenate(means) if means else np.zeros((0, 0))
+
+
+def _chosen(recordings: Sequence[Recording], every: int) -> Iterator[NDArray[np.int64]]:
+    """Of each recording how many rows have been heard where it is looked at: counted on from one to the next."""
+    begin = 0
+    for recording in recordings:
+        ends = np.arange(begin, len(recording), every) + 1
+        begin += every * len(ends) - len(recording)
+        yield ends[ends > min(WARM_UP, len(recording) - 1)]
+
+
+def _means(recording: Recording, window: int, ends: NDArray[np.int64]) -> Values:
+    """(ends, width): means over the last `window` rows of so many."""
+    rows = np.asarray(recording.finite(recording.rows[:]), np.float64)
+    sums = np.concatenate([np.zeros((1, rows.shape[1])), rows.cumsum(axis=0)])
+    begins = np.maximum(0, ends - window)
+    return np.asarray((sums[ends] - sums[begins]) / (ends - begins)[:, None])
 
 
 def _discriminant(kinds: Sequence[Values], shares: Sequence[float]) -> tuple[Values, float]:
@@ -88,25 +117,14 @@ def _discriminant(kinds: Sequence[Values], shares: Sequence[float]) -> tuple[Val
     rows = np.concatenate(kinds)
     centre = each @ rows
     deviation = np.sqrt(each @ np.square(rows - centre))
-    deviation = np.where(deviation > CONSTANT, deviation, np.inf)
+    deviation = np.where(deviation > SMALLEST, deviation, np.inf)
     scaled = (rows - centre) / deviation
     is_foreign = np.arange(len(rows)) >= len(rows) - len(kinds[-1])
     means = [(each[side] @ scaled[side]) / each[side].sum() for side in (~is_foreign, is_foreign)]
     apart = scaled - np.where(is_foreign[:, None], means[1], means[0])
     covariance = (apart * each[:, None]).T @ apart
-    common = max(float(np.trace(covariance)) / len(covariance), CONSTANT)
+    common = max(float(np.trace(covariance)) / len(covariance), SMALLEST)
     shrunk = (1 - SHRINKAGE) * covariance + SHRINKAGE * common * np.eye(len(covariance))
     direction = np.linalg.solve(shrunk, means[0] - means[1])
     weight = direction / deviation
     return weight, float(-direction @ (means[0] + means[1]) / 2 - weight @ centre)
-
-
-def _evidence(model: ContinualTransformer, recordings: Sequence[Recording]) -> Values:
-    """(2 · recordings,): that of each one halfway and at its end, as a stream is judged at every row."""
-    told: list[float] = []
-    with torch.inference_mode():
-        for recording in recordings:
-            tokens = torch.from_numpy(np.asarray(recording.rows[:])).to(model.dtype)
-            logits, _ = model.steps(tokens[None], model.initial_state(1))
-            told += logits[0, [len(recording) // 2, -1]].double().logsumexp(dim=-1).tolist()
-    return np.array(told)

@@ -46,7 +46,7 @@ def add_rejection(
     strangers = foreign.train or foreign.fit
     if unshown and strangers:
         checkpoint = with_none_shift(checkpoint, unshown, strangers, in_a_row) or checkpoint
-        checkpoint = with_read_evidence(checkpoint, validation, unshown, strangers, in_a_row)
+        checkpoint = with_read_evidence(checkpoint, validation, unshown, strangers, in_a_row, answers)
     rule = chosen
     if rule is None:
         rule = _fitted(checkpoint, validation, foreign)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item
 from pipelines.datasets.rows.feature_rows import open_rows
-from pipelines.errors import InputError, UsageError
+from pipelines.errors import InputError, MissingDependencyError, UsageError
 from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.wording import counted
@@ -75,13 +75,19 @@ def data_facts(dataset: Dataset, request: FeatureRequest | None, validate_on: st
         all_rows=round(whole / step),
         hop=step,
         pictures=any(name in PICTURES.names for name in names),
-        heard=0.0 if request is None else _heard(request),
+        heard=_heard(dataset, request),
     )
 
 
-def _heard(request: FeatureRequest) -> float:
-    """Seconds that the extractor with the longest look back takes for a row."""
-    return max(part.window for part in StreamFactory(request, "cpu").prototype().spec.parts)
+def _heard(dataset: Dataset, request: FeatureRequest | None) -> float:
+    """Seconds that the extractor with the longest look back takes for a row; 0 where that is not known."""
+    spec = dataset.spec
+    if request is not None:
+        try:
+            spec = StreamFactory(request, "cpu").prototype().spec
+        except MissingDependencyError:  # a recipe may be written where nothing can be extracted
+            spec = None
+    return 0.0 if spec is None else max((part.window for part in spec.parts), default=0.0)
 
 
 def _length(item: Item, hop: float | None, trim: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -185,20 +186,22 @@ def _held(what: str, count: int, files: int) -> str:
 
 def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
     """A whole clip, less what a row hears of it already, so that a stream soon forgets the clip before; or an event."""
-    wanted, reason = float(facts.rows), "a whole clip"
-    if facts.clips and not facts.short and facts.heard:
-        wanted = max(WINDOW_SHARE * facts.rows, facts.rows - facts.heard / facts.hop)
-        reason = f"a clip, less the {facts.heard:.2g} s that a row hears already"
-        if wanted == WINDOW_SHARE * facts.rows:
-            reason = f"half a clip, since a row hears {facts.heard:.2g} s already"
+    wanted, reason = facts.rows, "a whole clip"
+    if facts.clips and not facts.short:
+        half, rest = math.ceil(WINDOW_SHARE * facts.rows), facts.rows - round(facts.heard / facts.hop)
+        if half < rest < facts.rows:
+            wanted, reason = rest, f"a clip, less the {facts.heard:.2g} s that a row hears already"
+        elif rest <= half < facts.rows:
+            wanted, reason = half, f"half a clip, since a row hears {facts.heard:.2g} s already"
     if not facts.clips:
         least = LEAST_WINDOW / facts.hop if facts.length is not None else FEWEST_ROWS
-        wanted, reason = max(least, facts.rows), "as long as an event"
-    window = int(min(max(round(wanted), FEWEST_ROWS), MOST_ROWS))
+        wanted, reason = round(max(least, facts.rows)), "as long as an event"
+    window = min(max(wanted, FEWEST_ROWS), MOST_ROWS)
     if window == MOST_ROWS:
         reason = "the most that a step is cheap for"
-    elif window == FEWEST_ROWS and wanted < FEWEST_ROWS:
-        reason = f"the fewest rows that make a course of time; a {facts.thing} has {facts.rows}"
+    elif window > wanted:
+        short = f"; a {facts.thing} has {facts.rows}" if window > facts.rows else ""
+        reason = f"the fewest rows that make a course of time{short}"
     seconds = f" = {window * facts.hop:.3g} s" if facts.length is not None else ""
     values: dict[str, Any] = {"model.window": window}
     if preset == DEFAULT_PRESET:  # few recordings cannot teach a table of positions; other models are what they are

@@ -25,7 +25,7 @@ RATE = 24_000  # Hz
 CLIPS = 3  # in a recording
 PAUSES = 0.7  # share of clips that are followed by one
 LENGTHS = 0.1, 2.0  # of a pause, in clips of median length
-LATE = 0.75  # of a clip of median length: until so much of a clip has been heard, the answer is still the one before it
+LATE = 0.75  # of a clip, of median length at most: until so much of it has been heard, the label is the one before it
 SILENCE = 0.5  # share of pauses that are digital silence
 NOISE = -5.0, -3.0  # of the others: powers of ten, of their deviation
 LEVELS = -3.0, 3.0  # decibels by which a clip is louder
@@ -35,8 +35,7 @@ SEED = 20_261_118
 def clips_in_a_row(items: Sequence[Item], streams: StreamFactory, classes: int) -> tuple[Recording, ...]:
     """Recordings in which every clip that can be read is heard once, in an order that chance decides.
 
-    A pause is labelled as the clip before it: what is still heard of it is no other. Labels begin and end late,
-    by `LATE`.
+    A pause is labelled as the clip before it: what is still heard of it is no other. Labels begin late (`LATE`).
     """
     # Clips are read twice: all of them may not fit into memory.
     lengths = {place: len(sound) for place, item in enumerate(items) if (sound := _sound(item)) is not None}
@@ -46,22 +45,21 @@ def clips_in_a_row(items: Sequence[Item], streams: StreamFactory, classes: int) 
     recordings = []
     with one_thread():
         for begin in range(0, len(order), CLIPS):
-            parts, ends, labels = [], [], []
+            parts, starts, labels = [], [], []
             for place in order[begin : begin + CLIPS].tolist():
                 level = 10 ** (generator.uniform(*LEVELS) / 20)
                 sound = read_sound(Path(str(items[place].media)), RATE)
+                late = LATE * min(len(sound), typical) if starts else 0.0
+                starts.append(sum(map(len, parts)) + late)
                 parts += [np.float32(level) * sound, _pause(typical, generator)]
-                ends.append(sum(map(len, parts)))
                 labels.append(items[place].label)
             stream = streams.prototype()
             rows = np.concatenate([stream.push_audio(np.concatenate(parts), RATE), stream.flush()])
             targets = np.zeros((len(rows), classes), np.float32)
-            start, late = 0.0, LATE * typical / RATE
-            for end, label in zip(ends, labels, strict=True):
-                stop = late + end / RATE
-                covered = frame_range(start, stop, stream.spec.hop)
+            stops = [*starts[1:], sum(map(len, parts))]
+            for start, stop, label in zip(starts, stops, labels, strict=True):
+                covered = frame_range(start / RATE, stop / RATE, stream.spec.hop)
                 targets[covered.start : covered.stop, label] = 1.0
-                start = stop
             valid = targets.sum(axis=1) > 0  # not a last row that reaches beyond the sound
             recordings.append(Recording(f"clips in a row {begin // CLIPS}", rows, classes, None, targets, valid))
     return tuple(recordings)
