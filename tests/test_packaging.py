@@ -65,6 +65,7 @@ def test_wheel_holds_weights_recipes_and_lists(built: Path) -> None:
         "weights/recipes/sound-events.toml",
         "weights/musicnn_msd_vgg.safetensors",
         "weights/speech_embedding.safetensors",
+        "weights/soundnet.safetensors",
         "pipelines/datasets/published/data/thumos14.json",
         "pipelines/py.typed",
         "pipelines/model/native/kernels.c",

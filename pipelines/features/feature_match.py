@@ -10,7 +10,7 @@ from pipelines.features.stream_factory import StreamFactory, known_options
 
 # Options that decide which numbers a row holds: with others, nothing in it means what the model has learned.
 DECISIVE = ("network", "output")
-BRING_WEIGHTS = ("musicnn", "speech")  # extractors that take a weight file, and have one where none is given
+BRING_WEIGHTS = ("musicnn", "speech", "soundnet")  # take a weight file, and have one where none is given
 
 
 def check_features(given: FeatureSpec | None, wanted: FeatureSpec | None, model: str, remedy: str) -> str | None:

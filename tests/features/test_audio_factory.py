@@ -15,9 +15,8 @@ def test_every_extractor_lists_its_options() -> None:
     for name in AUDIO_EXTRACTORS:
         assert all(isinstance(default, (str, int, float, bool)) for default in audio_options(name).values()), name
     assert audio_options("musicnn") == {"output": "pooled", "network": "auto"}
-    assert all(needs_weights(name) for name in ("vggish", "musicnn", "speech", "yamnet")) and not needs_weights(
-        "logmel"
-    )
+    assert all(needs_weights(name) for name in ("vggish", "musicnn", "speech", "soundnet", "yamnet"))
+    assert not needs_weights("logmel")
 
 
 def test_options_may_be_text() -> None:

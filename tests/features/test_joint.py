@@ -265,7 +265,7 @@ def test_sound_is_due_when_the_last_extractor_has_its_own() -> None:
     assert stream.sound_due_after(100.1) == pytest.approx(100.25)
 
 
-@pytest.mark.parametrize("name", ["logmel", "musicnn", "speech"])
+@pytest.mark.parametrize("name", ["logmel", "musicnn", "speech", "soundnet"])
 @pytest.mark.parametrize("known", [0.0, 0.9, 2.3])
 def test_rows_after_some_that_are_left_out_are_those_of_the_whole(name: str, known: float) -> None:
     """Whether the skip begins in sound that was pushed or in sound that is still to come."""

@@ -49,11 +49,11 @@ def test_facts_of_clips_and_events() -> None:
     ("seconds", "features", "window"),
     [
         (0.6, "speech", 8),  # 0.64 s: a whole word
-        (1.5, "logmel+speech", 4),  # half a clip of eight rows, of which each hears 1 s
-        (2.9, "logmel+speech", 8),  # a clip of twelve rows, less what a row hears
-        (3.0, "musicnn+logmel+speech", 6),  # half: a row hears 3 s
-        (6.0, "musicnn+logmel+speech", 12),
-        (20.0, "musicnn+logmel+speech", 68),
+        (1.5, "logmel+speech+soundnet", 4),  # half a clip of eight rows, of which each hears 1 s
+        (2.9, "logmel+speech+soundnet", 8),  # a clip of twelve rows, less what a row hears
+        (3.0, "musicnn+logmel+speech+soundnet", 6),  # half: a row hears 3 s
+        (6.0, "musicnn+logmel+speech+soundnet", 12),
+        (20.0, "musicnn+logmel+speech+soundnet", 68),
     ],
 )
 def test_sound_by_its_length(tmp_path: Path, seconds: float, features: str, window: int) -> None:

@@ -16,7 +16,16 @@ from pipelines.model import ContinualTransformer
 from pipelines.training import run
 from pipelines.training.artifacts import RunFolder
 from pipelines.training.fitting.initial_model import model_config
-from pipelines.training.fitting.reading import SCALES, SHRINKAGES, Discriminant, _chosen, _folds, fit_reading
+from pipelines.training.fitting.reading import (
+    SCALES,
+    SHRINKAGES,
+    SMALLNESS,
+    Discriminant,
+    _chosen,
+    _folds,
+    fit_reading,
+    softmax_regression,
+)
 from pipelines.training.run import make_problem, train_on
 from pipelines.training.samples.opening import TrainingData
 from pipelines.training.samples.statistics import feature_statistics
@@ -46,6 +55,27 @@ def test_the_discriminant_is_that_of_the_textbook() -> None:
         logits = values @ plain.T - 0.5 * np.einsum("cw,cw->c", plain, means)
         ours = values @ weight.T + bias
         np.testing.assert_allclose(ours - ours[:, :1], logits - logits[:, :1], rtol=1e-6, atol=1e-6)
+
+
+def test_the_regression_is_that_of_scikit_learn() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    generator = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    rows = generator.normal(size=(60, 8)) + 0.7 * np.eye(3, 8)[labels]
+    weight, bias = softmax_regression(rows, labels, 3)
+    theirs = linear_model.LogisticRegression(C=1 / SMALLNESS, tol=1e-8, max_iter=1000).fit(rows, labels)
+    np.testing.assert_allclose(weight - weight.mean(axis=0), theirs.coef_ - theirs.coef_.mean(axis=0), atol=1e-3)
+    np.testing.assert_allclose(bias - bias.mean(), theirs.intercept_ - theirs.intercept_.mean(), atol=1e-3)
+
+
+def test_few_clips_that_are_all_named_rightly_do_not_make_it_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left-out clips that are told apart easily would have it as sure as can be; the next one may be another."""
+    generator = np.random.default_rng(0)
+    labels = np.arange(24) % 2
+    clips = [generator.normal(size=(1, 4)) + 5.0 * np.eye(2, 4)[label] for label in labels]
+    few = _chosen(clips, labels, range(24))[1]
+    monkeypatch.setattr("pipelines.training.fitting.reading.UNSURE", 10**9)  # as if there were many
+    assert few < 0.5 * SCALES[-1] and _chosen(clips, labels, range(24))[1] == SCALES[-1]
 
 
 def fitted(data: TrainingData, standardized: bool) -> ContinualTransformer:

@@ -1,4 +1,4 @@
-"""Streaming audio extractors: `vggish`, `musicnn`, `speech` and `logmel`."""
+"""Streaming audio extractors: `vggish`, `musicnn`, `speech`, `soundnet` and `logmel`."""
 
 from pipelines.features.audio.factory import (
     AUDIO_EXTRACTORS,

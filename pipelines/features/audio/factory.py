@@ -20,6 +20,7 @@ BUILDERS: Mapping[str, tuple[str, str]] = {
     "musicnn": ("pipelines.features.audio.musicnn.extractor", "build_musicnn"),
     "logmel": ("pipelines.features.audio.logmel", "build_logmel"),
     "speech": ("pipelines.features.audio.speech.extractor", "build_speech"),
+    "soundnet": ("pipelines.features.audio.soundnet.extractor", "build_soundnet"),
     "yamnet": ("pipelines.features.audio.yamnet", "build_yamnet"),
 }
 AUDIO_EXTRACTORS = (*BUILDERS, *librosa_features.BUILDERS)
@@ -35,7 +36,7 @@ def audio_options(name: str) -> dict[str, Option]:
 
 
 def needs_weights(name: str) -> bool:
-    """Whether the extractor takes a weight file (`musicnn` and `speech` bring their own when none is given)."""
+    """Whether the extractor takes a weight file (`musicnn`, `speech` and `soundnet` bring their own)."""
     return "weights_path" in inspect.signature(_builder(name)).parameters
 
 

@@ -17,14 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import ConfigurationError, UsageError
-from pipelines.features.audio.logmel import STATISTICS, summed
 from pipelines.features.audio.mel import Frames, Samples
 from pipelines.features.audio.row_samples import SampleClock
+from pipelines.features.audio.window_statistics import chosen_statistics, summed
 from pipelines.features.audio.windowed import WindowedExtractor, of_windows
 from pipelines.features.spec import Align, ExtractorSpec, Option
 
 PREFIX = "librosa:"
-SUMMARIES = tuple(name for name in STATISTICS if name != "slope")  # a slope would need logmel's grid
 MOST_DECIBELS = 80.0  # below a frame's loudest band, as in librosa's `power_to_db`
 LOWEST_RATE = 8000  # Hz
 
@@ -177,9 +176,7 @@ def build_librosa(
             f"{name} needs a sample_rate of at least {LOWEST_RATE}, an n_fft of at least 16 and a hop_length of at "
             f"least 1, not {sample_rate}, {n_fft} and {hop_length}"
         )
-    names = statistics.split("+")
-    if unknown := [summary for summary in names if summary not in SUMMARIES]:
-        raise UsageError(f"{name} has no statistic '{unknown[0]}': choose from {', '.join(SUMMARIES)}")
+    summaries = chosen_statistics(name, statistics)
     window = window or max(hop, n_fft / sample_rate)
     length = round(window * sample_rate)
     if length < n_fft:
@@ -189,10 +186,10 @@ def build_librosa(
     options: dict[str, Option] = {"sample_rate": sample_rate, "n_fft": n_fft, "hop_length": hop_length}
     options |= {"size": size} if chosen.size else {}
     options |= {"window": window, "statistics": statistics}
-    spec = ExtractorSpec(name, "audio", front_end.bands * len(names), window, options)
+    spec = ExtractorSpec(name, "audio", front_end.bands * len(summaries), window, options)
     count = (length - n_fft) // hop_length + 1
     clock = SampleClock(hop, sample_rate, length, align)
-    return WindowedExtractor(spec, clock, front_end, count, of_windows(count, summed(names)))
+    return WindowedExtractor(spec, clock, front_end, count, of_windows(count, summed(summaries)))
 
 
 def _try_out(front_end: LibrosaFrontEnd, name: str) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import ceil
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from pipelines.errors import ConfigurationError, UsageError
 from pipelines.features.audio.mel import Frames, general_front_end
 from pipelines.features.audio.row_samples import SampleClock
+from pipelines.features.audio.window_statistics import STATISTICS, Statistic, Windows, chosen_statistics, summed
 from pipelines.features.audio.windowed import RowsOf, StreamMemory, WindowedExtractor, of_windows
 from pipelines.features.extractor import Rows
 from pipelines.features.spec import Align, ExtractorSpec, Option
@@ -32,8 +32,6 @@ LEVELS = ("absolute", "relative")
 LEVEL_DECAY = 0.2  # per second, in natural logarithms of power: 26 dB in half a minute
 LOWEST_LEVEL = -6.0  # silence is not turned up to the loudness of speech; the quietest frames are at log(1e-6) = -13.8
 
-Windows = NDArray[np.float64]  # (rows, frames, bands)
-
 
 def _slope(windows: Windows) -> NDArray[np.float64]:
     """Least squares, per second."""
@@ -41,13 +39,7 @@ def _slope(windows: Windows) -> NDArray[np.float64]:
     return np.asarray(np.einsum("t,rtb->rb", times, windows) / max(float(times @ times), 1e-12))
 
 
-STATISTICS: Mapping[str, Callable[[Windows], NDArray[Any]]] = {
-    "mean": lambda windows: windows.mean(1),
-    "std": lambda windows: windows.std(1),
-    "max": lambda windows: windows.max(1),
-    "min": lambda windows: windows.min(1),
-    "slope": _slope,
-}
+WITH_SLOPE: Mapping[str, Statistic] = {**STATISTICS, "slope": _slope}
 
 
 def frame_sizes(sample_rate: int) -> tuple[int, int]:
@@ -78,7 +70,6 @@ def build_logmel(
     frame_length, frame_hop = frame_sizes(sample_rate)
     window = window or max(FRAME_SECONDS, hop + FRAME_SECONDS - FRAME_HOP_SECONDS)
     count = frame_count(window, sample_rate)
-    names = statistics.split("+")
     if sample_rate < LOWEST_RATE:
         raise UsageError(f"logmel needs a sample rate of at least {LOWEST_RATE} Hz, not {sample_rate}")
     if n_mels < 1:
@@ -89,8 +80,7 @@ def build_logmel(
         )
     if window < FRAME_SECONDS:
         raise UsageError(f"logmel needs a window of at least {FRAME_SECONDS} s, not {window}")
-    if unknown := [name for name in names if name not in STATISTICS]:
-        raise UsageError(f"logmel has no statistic '{unknown[0]}': choose from {', '.join(STATISTICS)}")
+    chosen = chosen_statistics("logmel", statistics, WITH_SLOPE)
     if level not in LEVELS:
         raise UsageError(f"logmel has no level '{level}': choose from {', '.join(LEVELS)}")
     if frames < 0:
@@ -105,10 +95,10 @@ def build_logmel(
     options: dict[str, Option] = {"sample_rate": sample_rate, "n_mels": n_mels, "window": window}
     options |= {"frames": frames} if frames else {"statistics": statistics}
     options |= {"level": level, "lowest": lowest, "highest": highest}
-    width = n_mels * (frames or len(names))
+    width = n_mels * (frames or len(chosen))
     spec = ExtractorSpec("logmel", "audio", width, window, options)
     clock = SampleClock(hop, sample_rate, round(window * sample_rate), align)
-    rows_of = _stacked(frames) if frames else summed(names)
+    rows_of = _stacked(frames) if frames else summed(chosen)
     if level == "absolute":
         return WindowedExtractor(spec, clock, front_end, count, of_windows(count, rows_of))
     # From the loudest that samples in [-1, 1] can be, the level has sunk to its lowest by then.
@@ -135,16 +125,6 @@ def _relative(count: int, rows_of: Callable[[NDArray[np.float32]], Rows]) -> Row
         return of_windows(count, lambda windows: rows_of(windows - below))(span, starts, memory)
 
     return rows_of_span
-
-
-def summed(names: list[str]) -> Callable[[NDArray[np.float32]], Rows]:
-    """A function from windows of frames to their statistics by name."""
-
-    def rows_of(windows: NDArray[np.float32]) -> Rows:
-        """(rows, frames, bands) to (rows, statistics × bands)."""
-        return np.concatenate([STATISTICS[name](windows.astype(np.float64)) for name in names], 1).astype(np.float32)
-
-    return rows_of
 
 
 def _stacked(pieces: int) -> Callable[[NDArray[np.float32]], Rows]:

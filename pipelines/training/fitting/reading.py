@@ -1,9 +1,10 @@
-"""The linear reading of a model, fitted in closed form before training: a discriminant analysis of the clips' means.
+"""The linear reading of a model, fitted before training: the mean of two linear answers to the means of clips.
 
-All classes share one covariance, which is shrunk towards a multiple of the identity, as few clips cannot tell how
-thousands of features vary together. How far, and how sure the reading may be of itself, is what gives clips that were
-left out the smallest loss. Pieces of clips are read beside whole ones, so that a window that is not full yet can be
-read, too.
+One is a discriminant analysis. All classes share one covariance, which is shrunk towards a multiple of the identity, as
+few clips cannot tell how thousands of features vary together. How far, and how sure the reading may be of itself, is
+what gives clips that were left out the smallest loss. The other one is a softmax regression with small weights, which
+looks at clips near the borders where the first looks at all of a class: they err on different clips, and both together
+on fewer than either. Pieces of clips are read beside whole ones, so that a window that is not full yet can be read.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
 
 from pipelines.model.continual_model import ContinualModel
 from pipelines.model.transformer.model import ContinualTransformer
@@ -27,6 +30,10 @@ SHRINKAGES = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98)
 SCALES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)  # of logits: below 1, less sure
 LEAST_VARIANCE = 1e-3  # within a class: clips that are all alike, or alone, do not say how others vary
 NEGLIGIBLE = 1e-10  # of the largest variance along an axis
+UNSURE = 2  # clips more than there are, of which one may be anything: nobody is right about the next one for certain
+SMALLNESS = 10.0  # of the regression's weights: half of it times their squares is added to the sum of the losses
+STEPS = 100  # of L-BFGS, at most
+MOST_ROWS = 20_000  # that the regression looks at
 UNKNOWN = (0.6, 0.05)  # where no class has two clips that could be told apart from each other
 
 
@@ -51,6 +58,25 @@ class Discriminant:
         scaled = along / ((1 - shrinkage) * self._variances + shrinkage * common)
         weight = scaled @ self._axes + (apart - along @ self._axes) / (shrinkage * common)
         return weight, -0.5 * np.einsum("cw,cw->c", weight, self._means + centre)
+
+
+def softmax_regression(rows: Values, labels: NDArray[np.int64], classes: int) -> tuple[Values, Values]:
+    """Weight (classes, width) and bias (classes,) of rows (N, width) with labels 0 to classes - 1."""
+    every = -(-len(rows) // MOST_ROWS)
+    inputs, targets = torch.from_numpy(rows[::every]), torch.from_numpy(labels[::every])
+    weight = torch.zeros(classes, rows.shape[1], dtype=torch.float64, requires_grad=True)
+    bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        total = functional.cross_entropy(functional.linear(inputs, weight, bias), targets, reduction="sum")
+        total = total + 0.5 * SMALLNESS * weight.square().sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return weight.detach().numpy(), bias.detach().numpy()
 
 
 def _principal(deviations: Values) -> tuple[Values, Values]:
@@ -82,12 +108,14 @@ def fit_reading(
     parts = [_parts(known.standardize(recording.finite(recording.rows[:]))) for recording in recordings]
     labels = np.array([recording.label for recording in recordings])
     shrinkage, scale = _chosen(parts, labels, groups)
-    fitted = Discriminant(np.concatenate(parts), np.repeat(labels, [len(part) for part in parts]))
-    some, biases = fitted.read(shrinkage)
+    rows, row_labels = np.concatenate(parts), np.repeat(labels, [len(part) for part in parts])
+    fitted = Discriminant(rows, row_labels)
+    answers = fitted.read(shrinkage)
+    others = softmax_regression(rows, np.searchsorted(fitted.classes, row_labels), len(fitted.classes))
+    some, biases = (0.5 * (scale * mine + other) for mine, other in zip(answers, others, strict=True))
     classes = model.config.classes
     weight, bias = np.zeros((classes, some.shape[1])), np.full(classes, biases.min())
     weight[fitted.classes], bias[fitted.classes] = some, biases
-    weight, bias = scale * weight, scale * bias
     if statistics is None:
         weight = weight / known.deviation
         bias = bias - weight @ known.mean
@@ -107,7 +135,7 @@ def _parts(rows: NDArray[np.float32]) -> Values:
 
 def _chosen(parts: Sequence[Values], labels: NDArray[np.int64], groups: Sequence[Hashable]) -> tuple[float, float]:
     """Shrinkage and scale by the loss on clips that are left out, fold by fold."""
-    folds = _folds(labels, groups)
+    folds, unsure = _folds(labels, groups), 1 / (len(labels) + UNSURE)
     losses, count = np.zeros((len(SHRINKAGES), len(SCALES))), 0
     for fold in sorted(set(folds)):
         kept = [index for index in range(len(parts)) if folds[index] != fold]
@@ -122,7 +150,7 @@ def _chosen(parts: Sequence[Values], labels: NDArray[np.int64], groups: Sequence
         for row, shrinkage in enumerate(SHRINKAGES):
             weight, bias = fitted.read(shrinkage)
             logits = whole @ weight.T + bias
-            losses[row] += [_loss(scale * logits, truth) for scale in SCALES]
+            losses[row] += [_loss(scale * logits, truth, unsure) for scale in SCALES]
         count += len(left)
     if not count:
         return UNKNOWN
@@ -139,8 +167,12 @@ def _folds(labels: NDArray[np.int64], groups: Sequence[Hashable]) -> list[int]:
     return [dealt[group] for group in groups]
 
 
-def _loss(logits: Values, truth: NDArray[np.int64]) -> float:
-    """Sum of the cross-entropies of (clips, classes)."""
+def _loss(logits: Values, truth: NDArray[np.int64], unsure: float) -> float:
+    """Sum of the cross-entropies of (clips, classes), where a share of each clip may be of any class.
+
+    Without it, clips of which all are named rightly would want a reading that is as sure as can be.
+    """
     highest = logits.max(axis=1, keepdims=True)
     sums = np.log(np.exp(logits - highest).sum(axis=1)) + highest[:, 0]
-    return float((sums - logits[np.arange(len(logits)), truth]).sum())
+    wanted = (1 - unsure) * logits[np.arange(len(logits)), truth] + unsure * logits.mean(axis=1)
+    return float((sums - wanted).sum())

@@ -24,14 +24,15 @@ OWN_DATA = "folder"  # the dataset whose recipe follows from its files
 LOOKED_AT = 40  # media files that say what all of them hold
 
 # Features.
-# What the built-in sound-events hears with: timbre, spectrum and voice.
+# Timbre, spectrum and voice, as the built-in sound-events hears them, and what things sound like.
+BRIEF_OPTIONS = {"logmel.window": 1.0, "soundnet.statistics": "mean"}
 SOUND = FeatureRequest(
-    "musicnn+logmel+speech",
+    "musicnn+logmel+speech+soundnet",
     hop=DEFAULT_HOP,
-    options={"musicnn.network": "msd_musicnn", "musicnn.output": "middle+penultimate", "logmel.window": 1.0},
+    options={"musicnn.network": "msd_musicnn", "musicnn.output": "middle+penultimate", **BRIEF_OPTIONS},
 )
 HEARD_AT_ONCE = 3.0  # seconds that musicnn hears for a row: in a stream of shorter clips these are more than one
-BRIEF_SOUND = FeatureRequest("logmel+speech", options={"logmel.window": 1.0})
+BRIEF_SOUND = FeatureRequest("logmel+speech+soundnet", options=BRIEF_OPTIONS)
 MOST_FILES = 0.9  # share of the files that hold sound and pictures, from which on both are taken
 SHORT_SOUND = FeatureRequest("speech")
 ROWS_OF_A_CLIP = 8  # at least: a shorter clip is looked at more often

@@ -45,7 +45,9 @@ def clips_in_a_row(items: Sequence[Item], streams: StreamFactory, classes: int) 
     recordings = []
     with one_thread():
         for begin in range(0, len(order), CLIPS):
-            parts, starts, labels = [], [], []
+            parts: list[Samples] = []
+            starts: list[float] = []
+            labels = []
             for place in order[begin : begin + CLIPS].tolist():
                 level = 10 ** (generator.uniform(*LEVELS) / 20)
                 sound = read_sound(Path(str(items[place].media)), RATE)
