@@ -198,14 +198,18 @@ def test_clips_are_copied_unless_they_are_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kinds", "features", "said"),
     [
-        ("s" * 11 + "v", "logmel+speech", "sound in 11 of 12 files, and those without are left out"),
+        ("s" * 11 + "v", "logmel+speech+soundnet", "sound in 11 of 12 files, and those without are left out"),
         ("v" * 11 + "b", "efficientnet_lite0", "the files hold pictures, sound in 1, which is not heard"),
         ("v" * 11 + "s", "efficientnet_lite0", "pictures in 11 of 12 files, and those without are left out"),
-        ("s" * 11 + "b", "logmel+speech", "the files hold sound, pictures in 1, which are not watched"),
-        ("b" * 11 + "v", "efficientnet_lite0+logmel+speech", "pictures and sound in 11 of 12 files, and those without"),
-        ("b" * 12, "efficientnet_lite0+logmel+speech", "the files hold pictures and sound; "),
+        ("s" * 11 + "b", "logmel+speech+soundnet", "the files hold sound, pictures in 1, which are not watched"),
+        (
+            "b" * 11 + "v",
+            "efficientnet_lite0+logmel+speech+soundnet",
+            "pictures and sound in 11 of 12 files, and those without",
+        ),
+        ("b" * 12, "efficientnet_lite0+logmel+speech+soundnet", "the files hold pictures and sound; "),
         ("b" * 6 + "v" * 6, "efficientnet_lite0", "the files hold pictures, sound in 6"),
-        ("v" * 6 + "s" * 6, "logmel+speech", "sound in 6 of 12 files"),
+        ("v" * 6 + "s" * 6, "logmel+speech+soundnet", "sound in 6 of 12 files"),
     ],
 )
 def test_features_are_of_what_most_files_hold(tmp_path: Path, kinds: str, features: str, said: str) -> None:
@@ -241,7 +245,7 @@ def test_flags_are_not_decided_again(tmp_path: Path) -> None:
     assert (recipe.model.changes["window"], recipe.optimizer.learning_rate) == (5, 1e-4)
     only_hop = {key: value for key, value in flags.items() if key != "features.names"}
     request = plan_recipe(None, only_hop).recipe.features.request
-    assert request is not None and (request.names, request.hop) == ("logmel+speech", 0.1)
+    assert request is not None and (request.names, request.hop) == ("logmel+speech+soundnet", 0.1)
 
 
 def test_what_is_said_of_the_choices_names_the_flags_that_win(tmp_path: Path) -> None:
