@@ -126,7 +126,7 @@ def train(
         option(
             "--epochs",
             panel=OPTIMISATION,
-            help="Passes over the data (default: for 300 steps, events 800; paper: 50); with --resume, in all.",
+            help="Passes over the data (default: for 300 steps, events 150; paper: 50); with --resume, in all.",
             least=1,
         ),
     ] = None,

@@ -176,9 +176,20 @@ def print_result(result: RunResult) -> None:
     print_line(f"time             {result.seconds:.0f} s for {counted(result.steps, 'step')}")
     print_line(f"checkpoint       {result.folder / 'best.safetensors'}")
     if result.below_baseline:
-        from pipelines.training.fitting.baseline import WHAT_TO_TRY
+        note(_below_baseline(result))
 
-        note(f"no better than a classifier of single rows: the memory is worth nothing yet; try {WHAT_TO_TRY}")
+
+def _below_baseline(result: RunResult) -> str:
+    """A model that is worse than no memory at all, and whether that says anything."""
+    from pipelines.training.fitting.baseline import CHANCE, WHAT_TO_TRY
+
+    clips, count = result.clips_behind, result.validation_recordings
+    if 0 < clips <= CHANCE:
+        return (
+            f"level with a classifier of single rows: it names {counted(clips, 'clip')} more of {count}, which may be "
+            "chance; more clips to validate on would tell whether the memory is worth anything"
+        )
+    return f"no better than a classifier of single rows: the memory is worth nothing yet; try {WHAT_TO_TRY}"
 
 
 def baseline_text(scores: PerFrameScores) -> str:

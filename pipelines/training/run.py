@@ -78,10 +78,21 @@ class RunResult:
     @property
     def below_baseline(self) -> bool:
         """Whether the model is worse than a classifier without memory."""
+        return self._behind > 0
+
+    @property
+    def clips_behind(self) -> int:
+        """How many validation clips fewer than a classifier without memory the model names rightly."""
+        clips = self.baseline is not None and self.baseline.metric != "map"
+        return round(max(0.0, self._behind) * self.validation_recordings) if clips else 0
+
+    @property
+    def _behind(self) -> float:
+        """By how much a classifier without memory is better; negative where the model is."""
         if self.baseline is None or self.scores is None:
-            return False
+            return 0.0
         own = [self.scores.map] if self.baseline.metric == "map" else [self.scores.accuracy, self.scores.accuracy_mean]
-        return max(value for value in own if value is not None) < self.baseline.best
+        return self.baseline.best - max(value for value in own if value is not None)
 
     def history(self) -> pandas.DataFrame:
         """A row for each epoch: losses, validation scores, learning rate, time. The same as metrics.csv."""

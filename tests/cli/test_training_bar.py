@@ -17,6 +17,8 @@ from cotrans_cli.display import console as console_module
 from cotrans_cli.display import training_progress
 from cotrans_cli.display.training_progress import TrainingProgress, print_result
 from pipelines.training.events import Remark, StepDone
+from pipelines.training.fitting.baseline import PerFrameScores
+from pipelines.training.fitting.validation import Scores
 from pipelines.training.run import RunResult
 
 
@@ -126,3 +128,28 @@ def test_so_it_does_without_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_one_step_is_a_step(steps: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     print_result(RunResult(tmp_path, 0, "loss", 1, None, None, 1, steps, 10, 2, 0, 0.1))
     assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("own", "clips", "said"),
+    [
+        (0.97, 100, ""),
+        (0.95, 100, ""),
+        (0.90, 100, "level with a classifier of single rows: it names 5 clips more of 100, which may be chance"),
+        (0.90, 20, "level with a classifier of single rows: it names 1 clip more of 20, which may be chance"),
+        (0.80, 100, "no better than a classifier of single rows: the memory is worth nothing yet; try more epochs"),
+    ],
+)
+def test_a_model_below_single_rows_says_so_and_whether_it_may_be_chance(
+    own: float, clips: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores, single_rows = Scores(0.1, own, own - 0.1, own), PerFrameScores("accuracy_mean", 0.95, 0.9)
+    print_result(RunResult(tmp_path, 0, "accuracy", 1, scores, scores, 1, 1, 10, 2, clips, 0.1, single_rows))
+    told = capsys.readouterr().err
+    assert told.startswith(said) if said else not told
+
+
+def test_frames_below_single_rows_are_no_matter_of_a_few(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scores, single_rows = Scores(0.1, map=0.94), PerFrameScores("map", 0.95, 0.9)
+    print_result(RunResult(tmp_path, 0, "map", 1, scores, scores, 1, 1, 10, 2, 9, 0.1, single_rows))
+    assert capsys.readouterr().err.startswith("no better than a classifier of single rows")

@@ -39,6 +39,7 @@ WEIGHT_DECAY = 0.05
 WARM_UP = 0.1  # of all steps
 LABEL_SMOOTHING = 0.05
 ROWS_AT_ONCE = 8192  # when scoring
+CHANCE = 5  # clips: where one of two models names so many more, a sign test calls it chance (p = 0.06 at the best)
 WHAT_TO_TRY = (
     "more epochs, a learning rate between 1e-4 and 1e-3 with schedule cosine, a shorter window, "
     "or more dropout where the training loss is far below the validation loss"

@@ -14,6 +14,7 @@ from pipelines.datasets.opening import ROOT_VARIABLE
 from pipelines.datasets.source import open_source
 from pipelines.features.default_features import Tracks, tracks_of
 from pipelines.features.request import DEFAULT_HOP, FeatureRequest
+from pipelines.features.spec import Option
 from pipelines.training.recipes.data_facts import PICTURES, DataFacts, data_facts
 from pipelines.training.recipes.recipe import ModelOptions, Recipe
 from pipelines.training.recipes.recipe_file import build_recipe, default_recipes, paper_recipe
@@ -25,7 +26,7 @@ LOOKED_AT = 40  # media files that say what all of them hold
 
 # Features.
 # Timbre, spectrum and voice, as the built-in sound-events hears them, and what things sound like.
-BRIEF_OPTIONS = {"logmel.window": 1.0, "soundnet.statistics": "mean"}
+BRIEF_OPTIONS: dict[str, Option] = {"logmel.window": 1.0, "soundnet.statistics": "mean"}
 SOUND = FeatureRequest(
     "musicnn+logmel+speech+soundnet",
     hop=DEFAULT_HOP,
