@@ -6,7 +6,7 @@
 | --- | --- | --- |
 | esc10, three | ESC-10: CLASS/FOLD-….ogg | links to the clips of 5 s: all of it, or dog, rain and clock tick |
 | events | the same | 36 recordings of 30 s, each with up to six pieces of 2.5 s in faint noise, and labels.csv |
-| words | digits: DIGIT_SPEAKER_TAKE.flac | ten words of each speaker and digit, by digit |
+| words | digits: DIGIT_SPEAKER_TAKE.flac | twelve takes of each speaker and digit, by digit |
 | golf | GolfDB: swings.csv and clips/ | 120 pieces of 2 s around the impact, by view, without sound |
 
 --draw: chance, by number; clips of `esc10` and `three` are not drawn.
@@ -23,7 +23,7 @@ import numpy as np
 
 THREE = ("clock_tick", "dog", "rain")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-TAKES = 12  # of each word and speaker, before the draw of ten
+TAKES = 12  # of each word and speaker
 RECORDINGS, SECONDS, EVENT, RATE = 36, 30.0, 2.5, 22_050
 EVENTS = 6  # in a recording, at most
 NOISE = 1e-3  # behind the events

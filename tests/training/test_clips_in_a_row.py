@@ -17,7 +17,7 @@ from pipelines.features.request import FeatureRequest
 from pipelines.features.stream_factory import StreamFactory
 from pipelines.training.recipes.recipe_file import build_recipe
 from pipelines.training.run import train
-from pipelines.training.samples.clips_in_a_row import CLIPS, LATE, LENGTHS, clips_in_a_row
+from pipelines.training.samples.clips_in_a_row import CLIPS, LONGER_CLIPS, WORDS, clips_in_a_row
 from pipelines.training.samples.opening import open_data
 from tests.features.made_recordings import write_sound, write_video
 
@@ -42,7 +42,7 @@ def test_every_clip_is_heard_once(tmp_path: Path) -> None:
     # Four clips of one class and three of the other, each with a pause of two clips at most.
     clip = SECONDS / HOP
     for label, count in ((0, 4), (1, 3)):
-        assert count * clip - count <= rows[:, label].sum() <= count * (1 + LENGTHS[1]) * clip + count
+        assert count * clip - count <= rows[:, label].sum() <= count * (1 + WORDS.lengths[1]) * clip + count
     again = clips_in_a_row(items, streams, classes=2)
     for one, other in zip(made, again, strict=True):
         np.testing.assert_array_equal(one.rows[:], other.rows[:])
@@ -73,10 +73,14 @@ def test_rows_after_a_clip_are_its_own_and_none_is_lost(tmp_path: Path) -> None:
     assert changes <= CLIPS - 1
 
 
-def test_a_label_comes_when_most_of_its_clip_has_been_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("lengths", "late"), [((1.0, 1.0, 0.4), 0.75), ((2.0, 2.0, 0.8), 0.4)])
+def test_a_label_comes_when_enough_of_its_clip_has_been_heard(
+    lengths: tuple[float, ...], late: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also of clips that are much shorter than the others: their label does not wait for the next clip."""
-    monkeypatch.setattr("pipelines.training.samples.clips_in_a_row.PAUSES", 0.0)
-    lengths = (1.0, 1.0, 0.4)
+    without_pauses = replace(WORDS if lengths[0] < 1.2 else LONGER_CLIPS, pauses=0.0)
+    for name in ("WORDS", "LONGER_CLIPS"):
+        monkeypatch.setattr(f"pipelines.training.samples.clips_in_a_row.{name}", without_pauses)
     items = [
         Item(f"{n}", "train", media=write_sound(tmp_path / f"{n}.wav", seconds, seed=n), label=n)
         for n, seconds in enumerate(lengths)
@@ -89,7 +93,7 @@ def test_a_label_comes_when_most_of_its_clip_has_been_heard(tmp_path: Path, monk
         order = list(dict.fromkeys(labels.tolist()))
         assert len(order) == CLIPS
         begins = np.cumsum([0.0, *(lengths[label] for label in order)])
-        wanted = [begins[place] + LATE * lengths[order[place]] for place in (1, 2)]
+        wanted = [begins[place] + late * lengths[order[place]] for place in (1, 2)]
         np.testing.assert_allclose((np.flatnonzero(np.diff(labels)) + 1) * HOP, wanted, atol=HOP)
         assert made.valid.sum() == pytest.approx(begins[-1] / HOP, abs=1)  # and no row beyond the sound
 
@@ -100,6 +104,30 @@ def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     broken = replace(items[0], media=tmp_path / "broken.wav")
     streams = StreamFactory(FeatureRequest("logmel", hop=HOP), "cpu")
     assert len(clips_in_a_row([broken, *items[1:]], streams, 2)) == 1
+
+
+def test_they_are_kept_and_played_anew_when_a_file_has_changed(tmp_path: Path) -> None:
+    items = made_items(tmp_path, 4)
+    streams = StreamFactory(FeatureRequest("logmel", hop=HOP), "cpu")
+    told: list[str] = []
+
+    def play() -> list[np.ndarray]:
+        made = clips_in_a_row(items, streams, 2, tmp_path / "cache", lambda done, count, name: told.append(name))
+        plain = clips_in_a_row(items, streams, 2)
+        for one, other in zip(made, plain, strict=True):
+            np.testing.assert_array_equal(one.rows[:], other.rows[:])
+            np.testing.assert_array_equal(one.targets, other.targets)
+        return [recording.rows[:] for recording in made]
+
+    before = play()
+    assert told and len(list((tmp_path / "cache").iterdir())) == 1
+    told.clear()
+    for one, other in zip(play(), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not told
+    write_sound(tmp_path / "0.wav", 2 * SECONDS, seed=9)
+    assert sum(map(len, play())) > sum(map(len, before)) and told
+    assert clips_in_a_row([Item("features alone", "train", label=1)], streams, 2, tmp_path / "cache") == ()
 
 
 def test_they_are_trained_on_beside_the_clips(tmp_path: Path) -> None:

@@ -110,8 +110,9 @@ def test_clips_are_read_where_the_model_can_have_a_reading(tmp_path: Path) -> No
         assert not any("reading" in str(choice) for choice in other.choices)
 
 
-def test_words_are_played_in_a_row_where_the_model_can_take_them(tmp_path: Path) -> None:
-    data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 0.6))}
+@pytest.mark.parametrize("seconds", [0.6, 2.0, 4.0])
+def test_sounds_are_played_in_a_row_where_the_model_can_take_them(seconds: float, tmp_path: Path) -> None:
+    data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, seconds))}
     planned = plan_recipe(None, data)
     assert planned.recipe.data.in_a_row and planned.recipe.augmentation.joins == 0.0
     assert any("clips in a row with pauses" in str(choice) for choice in planned.choices)
@@ -150,7 +151,7 @@ def test_clips_that_only_time_tells_apart_are_learned_without_a_flag(tmp_path: P
 def test_segments_of_words_are_three_rows_at_least(tmp_path: Path) -> None:
     planned = plan_recipe(None, {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 0.4))})
     assert planned.recipe.stream == StreamDefaults(smooth=0.0, least=0.24)
-    reason = "3 rows, which are more than two fifths of a clip"
+    reason = "3 rows, which are more than 0.45 of a clip"
     assert str(planned.choices[-1]).endswith(f"not smoothed, no segment below 0.24 s: {reason}")
 
 
@@ -159,12 +160,12 @@ def test_the_checkpoint_says_how_a_stream_is_told(tmp_path: Path) -> None:
     data = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path / "clips", 4.0))}
     flags = {**data, "features.names": "logmel", "features.cache": str(tmp_path / "cache"), "training.epochs": 1}
     planned = plan_recipe(None, flags)
-    assert planned.recipe.stream == StreamDefaults(smooth=1.0, least=1.6)
-    assert str(planned.choices[-1]).endswith("smoothed over 1 s, no segment below 1.6 s: two fifths of a clip")
+    assert planned.recipe.stream == StreamDefaults(smooth=1.0, least=1.8)
+    assert str(planned.choices[-1]).endswith("smoothed over 1 s, no segment below 1.8 s: 0.45 of a clip")
     train(planned.recipe, tmp_path / "run", device="cpu")
     for name in ("best", "last"):  # also after the rule for none of these was written into them
         checkpoint = load_checkpoint(tmp_path / "run" / f"{name}.safetensors")
-        assert (checkpoint.smoothing, checkpoint.least) == (1.0, 1.6) and checkpoint.rejection is not None
+        assert (checkpoint.smoothing, checkpoint.least) == (1.0, 1.8) and checkpoint.rejection is not None
     own = plan_recipe(None, {**flags, "stream.least": 0.0}).recipe.stream
     assert own == StreamDefaults(smooth=1.0, least=0.0)
 

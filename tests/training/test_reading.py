@@ -68,6 +68,43 @@ def test_the_regression_is_that_of_scikit_learn() -> None:
     np.testing.assert_allclose(bias - bias.mean(), theirs.intercept_ - theirs.intercept_.mean(), atol=1e-3)
 
 
+def test_the_reading_is_the_mean_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = clip_data(12)
+    module = "pipelines.training.fitting.reading"
+
+    def weights() -> torch.Tensor:
+        reading = fitted(data, True).reading
+        assert reading is not None
+        return torch.cat([reading.linear.weight, reading.linear.bias[:, None]], dim=1)
+
+    both = weights()
+    monkeypatch.setattr(
+        f"{module}.softmax_regression", lambda rows, labels, classes: (np.zeros((classes, WIDTH)), np.zeros(classes))
+    )
+    discriminant = 2 * weights()
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        f"{module}.Discriminant.read", lambda self, shrinkage: (np.zeros((CLASSES, WIDTH)), np.zeros(CLASSES))
+    )
+    regression = 2 * weights()
+    assert discriminant.abs().max() > 0 and regression.abs().max() > 0
+    torch.testing.assert_close(both, (discriminant + regression) / 2)
+
+
+def test_of_many_rows_the_regression_takes_some_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+    labels = np.arange(400) % 2
+    rows = generator.normal(size=(400, 3)) + 4.0 * np.eye(2, 3)[labels]
+    rows[::2] = 0.0  # every second one says nothing: of those alone nothing could be learned
+    labels[::2] = 0
+    monkeypatch.setattr("pipelines.training.fitting.reading.MOST_ROWS", 200)
+    weight, bias = softmax_regression(rows, labels, 2)
+    few = softmax_regression(rows[:100], labels[:100], 2)[0]
+    assert np.abs(weight).max() > 0.1 and not np.allclose(weight, few)
+    told = (rows[1::2] @ weight.T + bias).argmax(axis=1)
+    assert (told == labels[1::2]).mean() > 0.9
+
+
 def test_few_clips_that_are_all_named_rightly_do_not_make_it_certain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Left-out clips that are told apart easily would have it as sure as can be; the next one may be another."""
     generator = np.random.default_rng(0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from pipelines.datasets.item import Item
 from pipelines.errors import InputError
 from pipelines.features.extractor import Rows
 from pipelines.features.files.npy_reader import read_npy
@@ -26,3 +28,13 @@ def kept_rows(path: Path, fits: Callable[[tuple[int, ...]], bool], compute: Call
     with atomic_write(path) as temporary, temporary.open("wb") as file:
         np.save(file, computed)
     return computed
+
+
+def media_digest(how: str, items: Sequence[Item]) -> str:
+    """A name for what is made of some media, and how: of files that have changed since, it is another one."""
+    told = [how]
+    for item in items:
+        path = Path(str(item.media))
+        known = path.stat() if path.is_file() else None
+        told.append(f"{path.absolute()} {known and (known.st_size, known.st_mtime_ns)}")
+    return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()[:16]

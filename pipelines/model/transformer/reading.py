@@ -2,9 +2,9 @@
 
 On few clips a transformer learns the clips by heart, where a linear model of their mean does not: so a model may have
 both. Its answer is a mean of the two (of logarithms of probabilities), weighed by the reading's share. What is read of
-each row is linear, so the mean over the window of what is read is what is read of the window's mean. `train` fits it in
-closed form (`training/fitting/reading.py`); the encoder learns without it, for beside a reading that knows all training
-clips there would be nothing left to learn.
+each row is linear, so the mean over the window of what is read is what is read of the window's mean. `train` fits it
+before its first epoch (`training/fitting/reading.py`); the encoder learns without it, for beside a reading that knows
+all training clips there would be nothing left to learn.
 
 How much evidence there is for any class at all, log Σ exp of the logits, is the encoder's. With `reading_evidence` one
 more number is read, which is added to it: how much more likely the window is one of what the model knows than foreign

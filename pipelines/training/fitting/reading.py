@@ -33,7 +33,7 @@ NEGLIGIBLE = 1e-10  # of the largest variance along an axis
 UNSURE = 2  # clips more than there are, of which one may be anything: nobody is right about the next one for certain
 SMALLNESS = 10.0  # of the regression's weights: half of it times their squares is added to the sum of the losses
 STEPS = 100  # of L-BFGS, at most
-MOST_ROWS = 20_000  # that the regression looks at
+MOST_ROWS = 10_000  # that the regression looks at
 UNKNOWN = (0.6, 0.05)  # where no class has two clips that could be told apart from each other
 
 
@@ -62,8 +62,10 @@ class Discriminant:
 
 def softmax_regression(rows: Values, labels: NDArray[np.int64], classes: int) -> tuple[Values, Values]:
     """Weight (classes, width) and bias (classes,) of rows (N, width) with labels 0 to classes - 1."""
-    every = -(-len(rows) // MOST_ROWS)
-    inputs, targets = torch.from_numpy(rows[::every]), torch.from_numpy(labels[::every])
+    if len(rows) > MOST_ROWS:  # by chance: at even distances they would be the same piece of every clip
+        chosen = np.sort(np.random.default_rng(0).choice(len(rows), MOST_ROWS, replace=False))
+        rows, labels = rows[chosen], labels[chosen]
+    inputs, targets = torch.from_numpy(rows), torch.from_numpy(labels)
     weight = torch.zeros(classes, rows.shape[1], dtype=torch.float64, requires_grad=True)
     bias = torch.zeros(classes, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.LBFGS([weight, bias], max_iter=STEPS, line_search_fn="strong_wolfe")

@@ -28,7 +28,7 @@ Values = NDArray[np.float64]
 Answers = Callable[[Checkpoint, Sequence[Recording]], NDArray[np.float32]]
 
 SHRINKAGE = 0.2  # of the covariance, towards the identity of features that all vary by 1
-MOST_ROWS = 10_000  # of each kind: so many tell how features vary together
+MOST_ROWS = 4_000  # of each kind: so many tell how features vary together
 ENOUGH = 20  # held-out clips, which say how evidence varies; with fewer, some that were trained on do so, too
 MOST_MEASURED = 60  # of these
 

@@ -85,7 +85,7 @@ def _heard(dataset: Dataset, request: FeatureRequest | None) -> float:
     if request is not None:
         try:
             spec = StreamFactory(request, "cpu").prototype().spec
-        except MissingDependencyError:  # a recipe may be written where nothing can be extracted
+        except (MissingDependencyError, InputError):  # a recipe may be written where nothing can be extracted
             spec = None
     return 0.0 if spec is None else max((part.window for part in spec.parts), default=0.0)
 

@@ -65,7 +65,7 @@ CHUNK = 64  # labelled rows of a long recording in a step
 
 # Streams.
 SMOOTHED_SHARE = 1 / 4  # of a clip or event: over so much a stream is smoothed
-LEAST_OF_A_CLIP = 0.4  # no segment is shorter, since where two clips meet a third may be heard
+LEAST_OF_A_CLIP = 0.45  # no segment is shorter, since where two clips meet a third may be heard
 LEAST_OF_AN_EVENT = 1 / 3
 SEGMENT_ROWS = 3  # at least: a row or two between words are no word
 
@@ -124,15 +124,17 @@ def plan_recipe(
     if default_recipes(recipe.model.preset) == (paper_recipe(recipe.model.preset),):  # else it has one of our own
         preset = recipe.model.preset
         joins = preset == DEFAULT_PRESET and given.get("training.loss_on") != "last" and not given.keys() & {*UNJOINED}
-        # Of short sound, what is heard in a row is computed: that takes a second, and says more than rows in a row.
-        heard = joins and facts.short and request is not None and request.names == SHORT_SOUND.names
         sounds = (SOUND.names, BRIEF_SOUND.names)
+        words = facts.short and request is not None and request.names == SHORT_SOUND.names
         heard_whole = not facts.short and request is not None and request.names in sounds
+        # What is heard of clips in a row says more than their rows in a row; of many clips, extracting it takes long.
+        heard = joins and (words or (heard_whole and facts.all_rows < FEW_ROWS))
         copied = facts.clips and request is not None and (facts.pictures or heard_whole)
         varied = _regularisation(facts, preset, joins, heard, copied)
         read = preset == DEFAULT_PRESET and given.get("training.loss") != "binary" and not any(map(given.get, UNREAD))
         taught = given.get("data.foreign") is not None and given.get("training.none", "class") == "class"
-        reading = _reading(facts, not taught) if read and given.get("model.reading", READING) else ()
+        told = not taught and request is not None and facts.validation > 0  # of foreign media, on held-out clips
+        reading = _reading(facts, told) if read and given.get("model.reading", READING) else ()
         choices += [_window(facts, preset), *reading, _learning(facts), varied, *_stream(facts)]
     choices = [choice.beside(given) for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
@@ -214,7 +216,7 @@ def _window(facts: DataFacts, preset: str = DEFAULT_PRESET) -> Choice:
 def _reading(facts: DataFacts, evidence: bool = True) -> tuple[Choice, ...]:
     """Of clips, but not of words: a word is what its sounds are in their order, which a mean does not know.
 
-    evidence: that for any class is read, too, as the model hears of foreign recordings after its training alone.
+    evidence: that for any class is read, too: the model hears of foreign recordings, and after its training alone.
     """
     if not facts.clips or facts.short:
         return ()
@@ -312,7 +314,9 @@ def _stream(facts: DataFacts) -> tuple[Choice, ...]:
     # Over rows of other words, words would blur.
     smooth = 0.0 if facts.short else float(f"{SMOOTHED_SHARE * facts.length:.2g}")
     part, what = (
-        (LEAST_OF_A_CLIP, "two fifths of a clip") if facts.clips else (LEAST_OF_AN_EVENT, "a third of an event")
+        (LEAST_OF_A_CLIP, f"{LEAST_OF_A_CLIP:g} of a clip")
+        if facts.clips
+        else (LEAST_OF_AN_EVENT, "a third of an event")
     )
     share, rows = part * facts.length, SEGMENT_ROWS * facts.hop
     least = float(f"{max(share, rows):.2g}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.item import Item
 from pipelines.datasets.mixing.changed_copies import changed_copies
-from pipelines.datasets.rows.feature_cache import OnItem, cached_features
+from pipelines.datasets.rows.feature_cache import OnItem, cache_folder, cached_features
 from pipelines.datasets.source import open_source
 from pipelines.errors import ConfigurationError, InputError, UsageError
 from pipelines.features.spec import FeatureSpec
@@ -104,7 +104,7 @@ def open_data(
         remark(f"nothing to validate on, so best = last: {_how_to_validate(open_source(recipe.source), recipe)}")
     shown = on_item if processes.main else None
     foreign = _foreign(recipe, dataset, spec, shown, remark)
-    in_a_row = _in_a_row(recipe, dataset, spec)
+    in_a_row = _in_a_row(recipe, dataset, spec, shown)
     played = _played(recipe, dataset, spec, foreign, shown)
     check_widths((*train, *validation, *foreign.train, *foreign.fit, *in_a_row, *played))
     return TrainingData(dataset, train, validation, spec, foreign, in_a_row, played)
@@ -134,15 +134,18 @@ def _copies(
     return tuple(replace(copy, split="train") for copy in copies)
 
 
-def _in_a_row(recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None) -> tuple[Recording, ...]:
-    """The training clips as a stream plays them, where the recipe wants it."""
+def _in_a_row(
+    recipe: Recipe, dataset: Dataset, spec: FeatureSpec | None, on_item: OnItem | None
+) -> tuple[Recording, ...]:
+    """The training clips as a stream plays them, where the recipe wants it; not their copies."""
     if not recipe.data.in_a_row:
         return ()
     request = recipe.features.request
-    heard = spec is not None and all(part.kind == "audio" for part in spec.parts)
-    if dataset.kind != "clips" or request is None or not heard:
+    if dataset.kind != "clips" or request is None or spec is None or any(part.kind != "audio" for part in spec.parts):
         raise ConfigurationError("data.in_a_row is for clips of sound whose features are extracted (--features)")
-    return clips_in_a_row(dataset.split("train"), StreamFactory(request, "cpu"), len(dataset.class_names))
+    clips = [item for item in dataset.split("train") if item.copy_of is None]
+    folder = cache_folder(recipe.features, spec)
+    return clips_in_a_row(clips, StreamFactory(request, "cpu"), len(dataset.class_names), folder, on_item)
 
 
 def _played(

@@ -6,7 +6,6 @@ that, so a rule for "none of these" that knows single clips alone turns it away.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from pipelines.datasets.item import Item
 from pipelines.datasets.rows.feature_cache import OnItem, cache_folder
-from pipelines.datasets.rows.kept_rows import kept_rows
+from pipelines.datasets.rows.kept_rows import kept_rows, media_digest
 from pipelines.datasets.source import FeatureOptions
 from pipelines.devices import one_thread
 from pipelines.errors import InputError
@@ -40,7 +39,7 @@ def played_clips(
     Nothing where there are not two clips that can be played.
     """
     chosen = _chosen(items)
-    path = cache_folder(options, spec) / f"played-{_digest(chosen)}.npy"
+    path = cache_folder(options, spec) / f"played-{media_digest(f'{MOST_CLIPS} {LONGEST} {RATE}', chosen)}.npy"
     rows = kept_rows(
         path,
         lambda shape: len(shape) == 2 and shape[1] == spec.width,
@@ -66,16 +65,6 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
             if not by_class[labels[place]]:
                 del by_class[labels[place]]
     return chosen[:MOST_CLIPS]
-
-
-def _digest(items: Sequence[Item]) -> str:
-    """Of what is played: a file that has changed since is played anew."""
-    told = [f"{MOST_CLIPS} {LONGEST} {RATE}"]
-    for item in items:
-        path = Path(str(item.media))
-        known = path.stat() if path.is_file() else None
-        told.append(f"{path.absolute()} {known and (known.st_size, known.st_mtime_ns)}")
-    return hashlib.sha256("\n".join(told).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _played(items: Sequence[Item], options: FeatureOptions, on_item: OnItem | None) -> Rows:

@@ -46,7 +46,8 @@ class SoundNetFrontEnd:
             for begin in range(0, count, BLOCK_FRAMES):
                 end = min(begin + BLOCK_FRAMES, count)
                 sound = samples[begin * FRAME_HOP : (end - 1) * FRAME_HOP + FRAME_LENGTH].astype(np.float64)
-                frames[begin:end] = self.network(torch.from_numpy(sound)[None])[0].numpy()
+                # Louder than full scale is no sound: one such file would be all that counts in a training.
+                frames[begin:end] = self.network(torch.from_numpy(sound.clip(-1.0, 1.0))[None])[0].numpy()
         return frames
 
 

