@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -335,6 +336,35 @@ def test_positions_outside_the_prefix_are_left_out_and_said(tmp_path: Path) -> N
     torch.save(made.state_dict(), tmp_path / "p.pth")
     imported = open_source(tmp_path / "p.pth", Hints(heads=HEADS, window=WINDOW, prefix="encoder.")).imported
     assert imported.left_out == ("pos_embed",)
+
+
+def test_positions_outside_the_prefix_are_taken_where_they_are_named(tmp_path: Path) -> None:
+    made = Placed("place").eval()
+    torch.save({"aux.weight": torch.zeros(3, WIDTH), **made.state_dict()}, tmp_path / "p.pth")
+    hints = Hints(
+        heads=HEADS, window=WINDOW, prefix="encoder.", input_layer="embed", classifier="head", positions_key="place"
+    )
+    imported = open_source(tmp_path / "p.pth", hints).imported
+    assert imported.config.positional == "static" and not imported.left_out
+    assert list(imported.dropped) == ["aux.weight"]
+    equals(tmp_path / "p.pth", hints, made, inputs=10)
+    without = replace(hints, positions_key=None)  # by a name that says nothing, a table of that shape counts too
+    assert open_source(tmp_path / "p.pth", without).imported.left_out == ("place",)
+
+
+@pytest.mark.parametrize("part", ["head", "embed"])
+def test_other_layers_of_a_head_are_left_out_and_said(part: str, tmp_path: Path) -> None:
+    weights = dict(Placed("none").state_dict())
+    weights = {key: value for key, value in weights.items() if "pos" not in key and "place" not in key}
+    for kind in ("weight", "bias"):
+        weights[f"{part}.2.{kind}"] = weights.pop(f"{part}.{kind}")
+    weights |= {f"{part}.0.weight": torch.randn(WIDTH, WIDTH), f"{part}.0.bias": torch.randn(WIDTH)}
+    torch.save({"aux.0.weight": torch.zeros(3, WIDTH), **weights}, tmp_path / "p.pth")
+    taken = {"head": "head", "embed": "embed", part: f"{part}.2"}
+    hints = Hints(heads=HEADS, window=WINDOW, prefix="encoder.", input_layer=taken["embed"], classifier=taken["head"])
+    imported = open_source(tmp_path / "p.pth", hints).imported
+    assert set(imported.left_out) == {f"{part}.0.weight", f"{part}.0.bias"}
+    assert "aux.0.weight" in imported.dropped
 
 
 class SeparateAttention(nn.Module):

@@ -68,7 +68,7 @@ def find_surroundings(
                 heads.append(module)
     if hints.positions_key is not None and hints.positions_key not in places:
         raise UsageError(
-            f"--positions-key {hints.positions_key}: the file has no such key; `cotrans info FILE` lists the keys"
+            f"--positions-key {hints.positions_key}: the file has no such key; `cotrans info FILE --json` has them"
         )
     if len(places) > 1:
         raise UsageError(
@@ -108,7 +108,7 @@ def _is_recycling(module: str, leaf: str) -> bool:
 def _one(candidates: list[str], named: str | None, flag: str, weights: Mapping[str, Tensor]) -> str | None:
     if named is not None:
         if f"{named}.weight" not in weights:
-            raise UsageError(f"{flag} {named}: the file has no {named}.weight; `cotrans info FILE` lists the keys")
+            raise UsageError(f"{flag} {named}: the file has no {named}.weight; `cotrans info FILE --json` has its keys")
         return named
     if len(candidates) > 1:
         raise UsageError(f"several modules could be it: choose one with {flag} ({', '.join(candidates)})")

@@ -103,14 +103,32 @@ def read(source: SourceFile, hints: Hints) -> Imported:
             _layer(weights, around.classifier),
             around.static,
         ),
-        left_out=tuple(key for key in renamed.dropped if _changes_numbers(key, weights[key], width)),
+        left_out=tuple(
+            key
+            for key in renamed.dropped
+            if _changes_numbers(key, weights[key], config) or _belongs_to(key, around, str(hints.prefix))
+        ),
     )
 
 
-def _changes_numbers(key: str, value: Tensor, width: int) -> bool:
-    """Whether what lies outside is a table of positions or a norm of the encoder's width: a part of its numbers."""
-    norm = value.dim() == 1 and value.shape[0] == width and "norm" in key.lower() and key.endswith("weight")
-    return norm or (is_positional(key) and static_table(value, width) is not None)
+def _changes_numbers(key: str, value: Tensor, config: ModelConfig) -> bool:
+    """Whether what lies outside is a table of positions or a norm of the encoder's width: a part of its numbers.
+
+    A table that could be one of positions counts, whatever its name is.
+    """
+    norm = value.dim() == 1 and value.shape[0] == config.width and "norm" in key.lower() and key.endswith("weight")
+    table = static_table(value, config.width)
+    unnamed = table is not None and table.shape[0] >= config.window and not key.endswith((".weight", ".bias"))
+    return norm or unnamed or (is_positional(key) and table is not None)
+
+
+def _belongs_to(key: str, around: Surroundings, prefix: str) -> bool:
+    """Whether what lies outside stands beside a module that is taken, as the other layers of a head do."""
+    for module in (around.input_layer, around.classifier):
+        container = (module or "").rpartition(".")[0] + "."
+        if container != "." and key.startswith(container) and not prefix.startswith(container):
+            return True
+    return False
 
 
 def _numbers(arguments: Mapping[str, Any], hints: Hints, width: int, places: int | None) -> tuple[int, int]:
@@ -134,11 +152,11 @@ def _sizes(weights: Mapping[str, Tensor], encoder: FoundEncoder, source: SourceF
 
 
 def _inside(weights: Mapping[str, Tensor], hints: Hints) -> dict[str, Tensor]:
-    """The keys that are looked at: all, or those under --prefix and the modules that the user names."""
+    """The keys that are looked at: all, or those under --prefix and what the user names."""
     if hints.prefix is None:
         return dict(weights)
     starts = (hints.prefix, *(f"{name}." for name in (hints.input_layer, hints.classifier) if name is not None))
-    return {key: value for key, value in weights.items() if key.startswith(starts)}
+    return {key: value for key, value in weights.items() if key.startswith(starts) or key == hints.positions_key}
 
 
 def _positions(
@@ -233,10 +251,11 @@ def _rename(
             if module is not None and f"{module}.{kind}" in weights:
                 table[f"{module}.{kind}"] = f"{ours}.{kind}"
     dropped = {}
-    if hints.prefix is not None:
-        outside = [key for key in weights if key not in table and not key.startswith(hints.prefix)]
-        dropped = dict.fromkeys(outside, "outside --prefix")
     positions = {} if around.positions is None else {around.positions: "encoder.positions.table"}
+    if hints.prefix is not None:
+        known = {*table, *positions}
+        outside = [key for key in weights if key not in known and not key.startswith(hints.prefix)]
+        dropped = dict.fromkeys(outside, "outside --prefix")
     shapes = {name: tuple(value.shape) for name, value in empty_model(config).state_dict().items()}
     left = [key for key in weights if key not in table and key not in dropped and key not in positions]
     if left and all(name in weights for name in table):

@@ -180,7 +180,7 @@ def find_encoder(keys: Collection[str], prefix: str | None) -> FoundEncoder | No
         if prefixes:
             return _collect(layout, prefixes.pop(), keys)
     if wanted is not None:
-        raise UsageError(f"--prefix {prefix}: no encoder has keys that begin so; `cotrans info FILE` lists the keys")
+        raise UsageError(f"--prefix {prefix}: no encoder has keys that begin so; `cotrans info FILE --json` has them")
     return None
 
 
