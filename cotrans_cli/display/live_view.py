@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cotrans_cli.display.console import REMARK, note, result_console
 from cotrans_cli.display.half_blocks import HalfBlocks
+from cotrans_cli.display.silent_keys import silent_keys
 from cotrans_cli.display.stream_bar import StreamBar, stream_bar
 from cotrans_cli.display.terminal_text import clock, shortened
 from pipelines.features.media import VideoFrame
@@ -352,7 +353,7 @@ def observing(
     names = [name for model in models for name in model.class_names]
     view = LiveView(sources, names, console, [model.described for model in models], pictures, paced)
     live_options: Any = {"refresh_per_second": REFRESHES, "redirect_stderr": False, "vertical_overflow": "crop"}
-    with SteadyLive(view, console=console, **live_options) as drawing:
+    with silent_keys(), SteadyLive(view, console=console, **live_options) as drawing:
         yield view
         drawing.transient = view.empty
     if len(sources) > 1:

@@ -25,7 +25,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -218,6 +218,13 @@ class RunFolder:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         with self.writing():
             write_text(self.summary, _json(summary))
+
+    def write_recordings(self, rows: Iterable[tuple[str, str, str]]) -> None:
+        """Split, name and label of each recording: which of them were kept for validation."""
+        table = io.StringIO()
+        csv.writer(table, lineterminator="\n").writerows([("split", "name", "label"), *rows])
+        with self.writing():
+            write_text(self.path / "recordings.csv", table.getvalue())
 
     def write_card(self, text: str) -> None:
         with self.writing():

@@ -13,6 +13,7 @@ import torch
 
 from pipelines.checkpoints.builtin import find_model
 from pipelines.checkpoints.checkpoint import load_checkpoint, read_header
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.rows.feature_cache import OnItem
 from pipelines.datasets.source import open_source
 from pipelines.devices import choose_device, multiplies_bfloat16
@@ -195,6 +196,8 @@ def train_on(
         if resume:
             observer(Remark("the run ended before its first epoch was saved: it begins again"))
         folder.begin(recipe, describe_environment(seed, group.device, group.size), again=resume)
+    if group.main:
+        folder.write_recordings(_recordings(dataset))
     group.wait()
     baseline = _baseline(data, problem, recipe, observer) if group.main else None
     trainer.run()
@@ -316,6 +319,16 @@ def make_problem(
         plan.mode, loss, options.label_smoothing, options.anticipation, bfloat16, none, options.stride, options.late
     )
     return Problem(loader, plan, objective, validator, metric, described)
+
+
+def _recordings(dataset: Dataset) -> list[tuple[str, str, str]]:
+    """Split, name and label (streams: none) of each recording, without changed copies."""
+    names = dataset.class_names
+    return [
+        (item.split, item.name, "" if item.label is None else names[item.label])
+        for item in dataset.items
+        if item.copy_of is None
+    ]
 
 
 def _with_enough_steps(recipe: Recipe, problem: Problem) -> Recipe:

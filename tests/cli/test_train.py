@@ -129,6 +129,7 @@ def test_ctrl_c_saves_and_resume_goes_on(clips: Path, tmp_path: Path) -> None:
         process.kill()
     assert process.returncode == 130, errors
     assert f"everything is saved: cotrans train --resume {out}" in errors
+    assert "a model learns at the end: this one always names one" in errors
     done = len(list(csv.DictReader((out / "metrics.csv").open())))
     assert 1 <= done < 30
     torch.set_num_threads(1)
@@ -194,6 +195,23 @@ def test_two_clips_say_what_is_needed(tmp_path: Path) -> None:
     result = run(*data, *features, "--out", tmp_path / "two")
     assert result.exit_code == 0, result.output
     assert "there are train (2), no validation; a label gives a clip for it when it has at least two" in result.stderr
+
+
+def test_clips_of_one_group_are_not_divided_and_that_is_the_reason(tmp_path: Path) -> None:
+    """ESC-50's layout, with one of its folds."""
+    write_sounds(tmp_path / "made", count=2)
+    table = ["filename,fold,target,category"]
+    (tmp_path / "esc" / "audio").mkdir(parents=True)
+    (tmp_path / "esc" / "meta").mkdir()
+    for path in sorted((tmp_path / "made").rglob("*.wav")):
+        name = f"1-{path.parent.name}{path.stem}-A-0.wav"
+        path.rename(tmp_path / "esc" / "audio" / name)
+        table.append(f"{name},1,0,{path.parent.name}")
+    (tmp_path / "esc" / "meta" / "esc50.csv").write_text("\n".join(table) + "\n", encoding="utf-8")
+    data = ("--dataset", "folder", "--root", tmp_path / "esc", "--cache", tmp_path / "cache", *SMALLER, "--epochs", 1)
+    result = run(*data, "--features", "logmel", "--hop", "0.1", "--out", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    assert "all clips are of one group (1), which is not divided: add another one" in result.stderr
 
 
 def write_sounds(root: Path, labels: tuple[str, ...] = ("a", "b"), count: int = 3) -> None:

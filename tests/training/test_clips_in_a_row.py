@@ -141,6 +141,11 @@ def test_they_are_trained_on_beside_the_clips(tmp_path: Path) -> None:
     assert len(data.in_a_row) == -(-len(data.train) // CLIPS)
     result = train(recipe, tmp_path / "run", device="cpu")
     assert result.train_recordings == len(data.train)
+    kept = (tmp_path / "run" / "recordings.csv").read_text(encoding="utf-8").splitlines()
+    assert kept[0] == "split,name,label" and len(kept) == 1 + 12  # which clips were kept for validation
+    assert [line for line in kept if line.startswith("validation,")] == [
+        f"validation,{recording.name},{data.dataset.class_names[recording.label or 0]}" for recording in data.validation
+    ]
     assert result.steps == -(-(len(data.train) + len(data.in_a_row)) // 4)
     last = build_recipe(None, {**FLAGS, **places, **small, "training.loss_on": "last"})
     with pytest.raises(ConfigurationError, match=r"data\.in_a_row puts clips in a row"):

@@ -209,6 +209,9 @@ def _how_to_validate(dataset: Dataset, recipe: Recipe) -> str:
     if others:
         return f"{splits}; --validate-on {others[0]} takes that"
     if dataset.name == "folder" and dataset.kind == "clips" and recipe.data.options.get("validation") != 0:
+        labels, groups = [item.label for item in dataset.items], {item.group for item in dataset.items}
+        if len(set(labels)) < len(labels) and len(groups) == 1 and None not in groups:
+            return f"{splits}; all clips are of one group ({next(iter(groups))}), which is not divided: add another one"
         return f"{splits}; a label gives a clip for it when it has at least two, so add clips"
     return f"{splits}; --validation 0.2 takes a part of it"
 
