@@ -252,7 +252,7 @@ def test_flags_are_not_decided_again(tmp_path: Path) -> None:
 def test_what_is_said_of_the_choices_names_the_flags_that_win(tmp_path: Path) -> None:
     flags = {"data.dataset": OWN_DATA, "data.root": str(write_clips(tmp_path, 2.0)), "training.epochs": 3}
     texts = {choice.what: str(choice) for choice in plan_recipe(None, flags).choices}
-    assert texts["learning"].endswith("; yours: epochs 3") and "epochs of 1 step, " in texts["learning"]
+    assert texts["learning"].endswith("; yours: epochs 3") and "epochs of 2 steps, " in texts["learning"]
     assert "yours" not in texts["window"] + texts["features"] + texts["variation"]
 
 
@@ -284,7 +284,7 @@ def test_rules_stay_within_their_bounds(count: int, seconds: float, hop: float) 
     facts = data_facts(clips(count, seconds), FeatureRequest("logmel", hop=hop), "validation")
     window = _window(facts).values["model.window"]
     assert FEWEST_ROWS <= window <= MOST_ROWS and window <= max(FEWEST_ROWS, facts.rows)
-    learning = _learning(facts).values
+    learning = _learning(facts, _regularisation(facts)).values
     assert 1 <= learning["training.epochs"] <= MOST_EPOCHS and learning["training.early_stop"] == 0
     assert _regularisation(facts).values["augmentation.time_mask"] >= 1
 

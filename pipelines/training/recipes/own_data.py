@@ -18,6 +18,7 @@ from pipelines.features.spec import Option
 from pipelines.training.recipes.data_facts import PICTURES, DataFacts, data_facts
 from pipelines.training.recipes.recipe import ModelOptions, Recipe
 from pipelines.training.recipes.recipe_file import build_recipe, default_recipes, paper_recipe
+from pipelines.training.samples.clips_in_a_row import CLIPS
 from pipelines.wording import counted
 
 DEFAULT_PRESET = ModelOptions().preset
@@ -135,7 +136,7 @@ def plan_recipe(
         taught = given.get("data.foreign") is not None and given.get("training.none", "class") == "class"
         told = not taught and request is not None and facts.validation > 0  # of foreign media, on held-out clips
         reading = _reading(facts, told) if read and given.get("model.reading", READING) else ()
-        choices += [_window(facts, preset), *reading, _learning(facts), varied, *_stream(facts)]
+        choices += [_window(facts, preset), *reading, _learning(facts, varied), varied, *_stream(facts)]
     choices = [choice.beside(given) for choice in choices if choice.values.keys() - given.keys()]
     decided = {key: value for choice in choices for key, value in choice.values.items()}
     return PlannedRecipe(build_recipe(None, {**decided, **given}, named), tuple(choices))
@@ -225,8 +226,8 @@ def _reading(facts: DataFacts, evidence: bool = True) -> tuple[Choice, ...]:
     return (Choice("reading", values, text, "few clips teach it better than a transformer"),)
 
 
-def _learning(facts: DataFacts) -> Choice:
-    """Batches small enough for steps enough, and epochs for about 300 steps; events: 150."""
+def _learning(facts: DataFacts, varied: Choice) -> Choice:
+    """Batches small enough for steps enough, and epochs for about 300 steps of the clips themselves; events: 150."""
     batch, unit = _batch(facts.recordings), facts.recordings
     values: dict[str, Any] = {"training.batch_size": batch}
     if not facts.clips:
@@ -251,7 +252,10 @@ def _learning(facts: DataFacts) -> Choice:
         "training.early_stop": max(10, 2 * epochs // 3) if facts.validation else 0,
         "training.metric": "loss" if by_loss else "auto",
     }
-    text = f"{epochs} epochs of {counted(steps, 'step')}, rate {LEARNING_RATE:g} along a cosine, batches of {batch}"
+    # What is made of the clips is trained on beside them.
+    made = unit * int(varied.values.get("data.copies", 0)) + bool(varied.values.get("data.in_a_row")) * unit // CLIPS
+    taken = counted(-(-(unit + made) // batch), "step")
+    text = f"{epochs} epochs of {taken}, rate {LEARNING_RATE:g} along a cosine, batches of {batch}"
     stop = ", ended early when nothing gets better" if facts.validation else ""
     stop += "; the best epoch is that of the smallest loss" if by_loss else ""
     return Choice("learning", values, text, f"{counted(facts.recordings, 'recording')} to train on{stop}")
