@@ -78,13 +78,20 @@ def _members(archive: Path) -> Iterator[Iterator[Member]]:
                     if not entry.is_dir()
                 )
             else:
-                tar = held.enter_context(tarfile.open(archive, "r:*"))
+                tar = held.enter_context(_opened_tar(archive))
                 members = (
                     Member(entry.name, entry.size, entry.isfile(), partial(_stream, tar, entry))
                     for entry in tar
                     if not entry.isdir()
                 )
         yield _guarded(members, archive)
+
+
+def _opened_tar(archive: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(archive, "r:*")
+    except tarfile.ReadError as error:  # whose own text tells of every compression in turn
+        raise InputError(f"{archive} is no .zip or .tar archive, or was cut off: fetch it again") from error
 
 
 def _guarded(members: Iterator[Member], archive: Path) -> Iterator[Member]:

@@ -84,7 +84,7 @@ def test_a_fold_of_the_file_names(tmp_path: Path) -> None:
     for name, split in splits(dataset).items():
         fold = name.split("/")[1][0]
         assert split == {"4": "validation", "5": "test"}.get(fold, "train")
-    with pytest.raises(UsageError, match="no items of group '9': there are 1, 2, 3, 4, 5"):
+    with pytest.raises(UsageError, match="no items of group '9': the groups are 1, 2, 3, 4, 5"):
         open_dataset("folder", tmp_path, fold="9")
     with pytest.raises(UsageError, match="--validation does not go with it"):
         open_dataset("folder", tmp_path, fold="4", validation=0.1)

@@ -171,7 +171,9 @@ def test_a_home_that_has_moved(home: DatasetHome, server: Server, tmp_path: Path
 
 
 def test_a_wrong_checksum_leaves_nothing(home: DatasetHome, tmp_path: Path) -> None:
-    with pytest.raises(UnexpectedFileError, match="not the file that was expected"):
+    with pytest.raises(
+        UnexpectedFileError, match="not the file that was expected.*; try again later, or unpack a copy"
+    ):
         get_dataset(replace(home, sha256="0" * 64), tmp_path / "data")
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
 
@@ -241,6 +243,9 @@ def test_an_archive_that_is_cut_off(tmp_path: Path) -> None:
     archive = tmp_path / "a.tar.gz"
     archive.write_bytes(tarred({"a.bin": np.random.default_rng(0).bytes(50_000)})[:20_000])
     with pytest.raises(InputError):
+        unpack(archive, tmp_path / "out", lambda name: name, 1_000_000)
+    archive.write_bytes(zipped({"a.bin": np.random.default_rng(0).bytes(50_000)})[:20_000])
+    with pytest.raises(InputError, match=r"is no \.zip or \.tar archive, or was cut off: fetch it again$"):
         unpack(archive, tmp_path / "out", lambda name: name, 1_000_000)
 
 

@@ -73,7 +73,7 @@ class SplitRule:
         groups = sorted({item.group for item in items if item.group})
         for wanted in (self.fold, self.test_fold):
             if wanted is not None and wanted not in groups:
-                raise UsageError(f"no items of group '{wanted}': there are {listed(groups, most=12)}")
+                raise UsageError(f"no items of group '{wanted}': the groups are {listed(groups, most=12)}")
         held_out = {self.fold: "validation", self.test_fold: "test"}
         remaining = [item for item in items if item.group not in held_out]
         chosen = self._draw(remaining, self.validation or 0.0, self.test or 0.0)

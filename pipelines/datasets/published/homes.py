@@ -148,8 +148,13 @@ def _fetch(home: DatasetHome, root: Path, on_progress: Progress | None, accept_c
             f"used (--dataset {home.dataset} --root FOLDER)"
         ) from error
     except UnexpectedFileError as error:
-        if home.sha256 or known is None:
+        if known is None:
             raise
+        if home.sha256:
+            raise UnexpectedFileError(
+                f"{error}; try again later, or unpack a copy from elsewhere into a folder, and name that where it is "
+                f"used (--dataset {home.dataset} --root FOLDER)"
+            ) from error
         raise UnexpectedFileError(
             f"{error}; it is not what was fetched here before (--accept-changed takes a new version)"
         ) from error
