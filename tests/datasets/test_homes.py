@@ -172,7 +172,7 @@ def test_a_home_that_has_moved(home: DatasetHome, server: Server, tmp_path: Path
 
 def test_a_wrong_checksum_leaves_nothing(home: DatasetHome, tmp_path: Path) -> None:
     with pytest.raises(
-        UnexpectedFileError, match="not the file that was expected.*; try again later, or unpack a copy"
+        UnexpectedFileError, match=r"not the file that was expected.*; try again later, or unpack a copy"
     ):
         get_dataset(replace(home, sha256="0" * 64), tmp_path / "data")
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}
