@@ -31,6 +31,7 @@ from pipelines.training.recipes.recipe_file import build_recipe
 
 COTRANS = (sys.executable, "-m", "cotrans_cli")
 SEED = 20_261_119
+MADE_BY = "clip_streams.json"  # in a run: the arguments that it was trained with
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,12 @@ def main() -> None:
     played: list[Played] = []
     for fold in arguments.fold or [""]:
         run = arguments.out / (f"fold-{fold}" if fold else "drawn")
+        kept = [str(arguments.clips.resolve()), *(["--fold", fold] if fold else []), *flags]
         if not (run / "summary.json").is_file():
-            kept = ["--fold", fold] if fold else []
-            subprocess.run([*COTRANS, "train", arguments.clips, "--out", run, "--quiet", *kept, *flags], check=True)
+            subprocess.run([*COTRANS, "train", *kept, "--out", run, "--quiet"], check=True)
+            (run / MADE_BY).write_text(json.dumps(kept), encoding="utf-8")
+        elif not (run / MADE_BY).is_file() or json.loads((run / MADE_BY).read_text(encoding="utf-8")) != kept:
+            parser.error(f"{run} was trained with other flags: name another --out")
         played += play(run, fold, arguments)
     if arguments.json:
         print(json.dumps([{**asdict(one), "errors": one.errors} for one in played], indent=2))
