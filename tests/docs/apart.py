@@ -19,6 +19,16 @@ class Apart:
 
 APART: dict[str, Apart] = {
     "make demo": Apart("sets up an environment"),
+    "python benchmarks/own_data_sets.py esc10 sets/esc10 --root ESC10/": Apart("a public set, as a folder of clips"),
+    "python benchmarks/clip_streams.py sets/esc10 --fold 1 --fold 2 --fold 3 --fold 4 --out runs/esc10 --show": Apart(
+        "minutes of training"
+    ),
+    "python benchmarks/clip_streams.py sets/words --fold george --fold lucas -- --group '([a-z]+)_'": Apart(
+        "minutes of training"
+    ),
+    "python benchmarks/clip_streams.py sets/golf -- --group '(p[0-9]+)_' --validation 0.3 --split-seed 0": Apart(
+        "minutes of training"
+    ),
     "make test": Apart("sets up an environment and runs this very test"),
     "cotrans --install-completion": Apart("changes the user's shell; test_pages.py installs it into another home"),
     "cotrans extract videos/ --out features/ --features resnet50+resnet50-flow+vggish --output penultimate --fps 5": (
