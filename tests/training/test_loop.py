@@ -73,6 +73,7 @@ def test_learns_a_tiny_stream_problem_to_the_end(tmp_path: Path) -> None:
         "state.pt",
         "config.toml",
         "environment.json",
+        "recordings.csv",
         "metrics.csv",
         "curves.png",
         "report.html",
