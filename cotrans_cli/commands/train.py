@@ -286,9 +286,6 @@ def _run(
     except TrainingInterrupted as stop:
         if is_main_process():
             note(f"{stop}; everything is saved: cotrans train --resume {out}")
-            note(
-                "(when none of its clips' classes is the answer, a model learns at the end: this one always names one)"
-            )
         raise
     if not is_main_process():
         return

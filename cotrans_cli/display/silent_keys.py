@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ from contextlib import contextmanager
 def silent_keys() -> Iterator[None]:
     """Typed characters are not shown, and thrown away at the end. Ctrl-C and Ctrl-Z do what they do elsewhere.
 
-    Nothing where standard input is no terminal, or where the system has none of this.
+    Nothing where standard input is no terminal, where the system has none of this, or in the background (`&`): the
+    terminal is another's then, and who changes it is stopped.
     """
     try:
         import termios
@@ -21,7 +23,10 @@ def silent_keys() -> Iterator[None]:
     try:
         number = sys.stdin.fileno()
         before = termios.tcgetattr(number)
+        mine = os.tcgetpgrp(number) == os.getpgrp()
     except (AttributeError, OSError, ValueError, termios.error):  # closed, or no terminal
+        mine = False
+    if not mine:
         yield
         return
     silent = list(before)
@@ -30,4 +35,5 @@ def silent_keys() -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(number, termios.TCSAFLUSH, before)
+        if os.tcgetpgrp(number) == os.getpgrp():
+            termios.tcsetattr(number, termios.TCSAFLUSH, before)

@@ -30,7 +30,7 @@ from pipelines.training.fitting.baseline import PerFrameScores, fit_row_classifi
 from pipelines.training.fitting.distributed import CPU, Processes, processes
 from pipelines.training.fitting.finetune_extractor import finetune_extractor
 from pipelines.training.fitting.initial_model import check_initial_features, make_model, model_config
-from pipelines.training.fitting.loop import Problem, Trainer
+from pipelines.training.fitting.loop import Problem, Trainer, TrainingInterrupted
 from pipelines.training.fitting.losses import score_kind
 from pipelines.training.fitting.objective import Objective
 from pipelines.training.fitting.reading import fit_reading
@@ -200,7 +200,14 @@ def train_on(
         folder.write_recordings(_recordings(dataset))
     group.wait()
     baseline = _baseline(data, problem, recipe, observer) if group.main else None
-    trainer.run()
+    try:
+        trainer.run()
+    except TrainingInterrupted:
+        if data.clips and problem.objective.loss == "cross-entropy":
+            observer(
+                Remark("when none of the classes is the answer is learned at the end: until then one is always named")
+            )
+        raise
     rejection = _rejection(data, recipe, folder, problem, observer) if group.main else None
     group.wait()
     result = RunResult(

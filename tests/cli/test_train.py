@@ -129,7 +129,7 @@ def test_ctrl_c_saves_and_resume_goes_on(clips: Path, tmp_path: Path) -> None:
         process.kill()
     assert process.returncode == 130, errors
     assert f"everything is saved: cotrans train --resume {out}" in errors
-    assert "a model learns at the end: this one always names one" in errors
+    assert "is learned at the end: until then one is always named" in errors
     done = len(list(csv.DictReader((out / "metrics.csv").open())))
     assert 1 <= done < 30
     torch.set_num_threads(1)
